@@ -1,9 +1,9 @@
 /**
- * The minimum that is needed to read HTTP/1.1 answers: status, length, and whether the connection stays open. Bodies
- * are counted and not stored. Chunked answers are refused, because no measured server sends them.
+ * Reads only what the benches need of HTTP/1.1 answers: the status, the length, and whether the connection stays open.
+ * Bodies are counted and not stored. Chunked answers are refused, because no measured server sends them.
  */
 
-/** Status of a finished answer, and whether the server closes the connection after it. */
+/** The status of a complete answer, and whether the server closes the connection after it. */
 export interface Answer {
   readonly status: number
   readonly isClosing: boolean
@@ -13,7 +13,7 @@ const CR = 13
 const LF = 10
 const HEAD_BYTES_MAX = 16 * 1024
 
-/** Positions in the answers of this server. Most answers have exactly the same layout. */
+/** The positions of the parts in the answers of a server. Most answers of a server have exactly the same layout. */
 interface Layout {
   readonly totalBytes: number
   readonly headBytes: number
@@ -21,13 +21,13 @@ interface Layout {
   readonly lengthDigits: Buffer
 }
 
-/** Shared by all connections to one server. */
+/** The layouts of the answers of one server. All connections to the server share them. */
 export class AnswerLayout {
   #layout: Layout | null = null
 
   /**
-   * Returns the status if `bytes` is exactly one answer with the layout of an earlier one with the same content-length,
-   * or 0. Skips the search through the head: 0.1 us instead of 1 us.
+   * Returns the status if `bytes` is exactly one answer whose layout is known from an earlier answer with the same
+   * content-length. Returns 0 otherwise. It takes 0.1 us, while searching the head takes 1 us.
    */
   match(bytes: Buffer, size: number): number {
     const layout = this.#layout
@@ -65,8 +65,8 @@ export class AnswerReader {
   }
 
   /**
-   * Takes the first `size` bytes of `chunk`. Returns the answer if they complete one, else null. One request is in
-   * flight, so bytes after an answer are an error.
+   * Reads the first `size` bytes of `chunk`. Returns the answer if they complete it, otherwise null. Only one request
+   * is in flight, so bytes after an answer are an error.
    */
   take(chunk: Buffer, size: number): Answer | null {
     let position = 0

@@ -1,6 +1,6 @@
 /**
- * A daemon under test: the built program in a separate process, on a free port, with preset keys. It is observed only
- * from outside: its log line `ready`, its /metrics, and /proc.
+ * A daemon that is measured: the built program in a separate process, on a free port, with preset keys. It is observed
+ * only from outside, through its log line `ready`, its /metrics, and /proc.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -11,19 +11,22 @@ import { parseMetrics, readMetric, sumMetric } from './metrics.ts'
 import { stopChild } from './operate/roles.ts'
 import { cpuSeconds, type Memory, memory } from './proc.ts'
 
-/** The preset keys of every daemon that a bench starts. */
+/** The keys of every daemon that a bench starts. */
 export const PROJECT_KEY = 'phc_benchbenchbenchbenchbenchbenchbenchbenc'
 export const PERSONAL_KEY = 'phx_benchbenchbenchbenchbenchbenchbenchbenc'
 
-/** The lag above which events are refused, with its default value, for benches about that limit. */
+/** The default limit of the processing lag, above which events are refused. Benches about this limit use it. */
 export const USUAL_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '10000' }
-/** Other benches fill the log faster than any machine could process it, and wait. */
+/**
+ * All other benches use a higher limit, because they fill the log faster than any machine could process it, and then
+ * wait.
+ */
 const HIGH_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' }
 
-/** The flags of `npm start` and of the systemd unit. See cli/lib/garbage-collection.ts. */
+/** The flags of Node that `npm start` and the systemd unit set. See cli/lib/garbage-collection.ts. */
 const NODE_OPTIONS = ['--min-semi-space-size=16', '--no-memory-reducer']
 
-/** The settings of the C library's memory allocator, as in the same two places. */
+/** The settings of the C library's memory allocator that `npm start` and the systemd unit set. */
 const MEMORY_SETTINGS = {
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '262144',
@@ -40,31 +43,31 @@ export interface DaemonOptions {
   readonly dataDir: string
   /** Further arguments of `tenrec serve`. */
   readonly args?: readonly string[]
-  /** Further variables of its environment. */
+  /** Further environment variables of the daemon. */
   readonly environment?: Readonly<Record<string, string>>
-  /** Starts through `npm start`, as an operator of a checkout does. */
+  /** If true, the daemon is started with `npm start`, as an operator of a checkout does. */
   readonly isNpmStart?: boolean
-  /** The network and address in which it runs, instead of a free port of the loopback address. */
+  /** The network and the address of the daemon. By default, it uses a free port of the loopback address. */
   readonly place?: DaemonPlace
-  /** Called with each line of its log. */
+  /** Called with each line of the daemon's log. */
   readonly onLine?: (line: string) => void
 }
 
-/** A network that a daemon runs in. */
+/** A network in which a daemon runs. */
 export interface DaemonPlace {
-  /** The command prefix. */
+  /** The beginning of the command with which a program starts in the network. */
   readonly launcher: readonly string[]
-  /** The address at which this process reaches it. */
+  /** The address at which this process reaches the daemon. */
   readonly outerHost: string
   readonly nodePort: number
 }
 
-/** The number of events since the daemon's start, and the state of processing. */
+/** The numbers of events since the daemon's start, and the state of processing. */
 export interface IngestProgress {
   readonly accepted: number
   readonly stored: number
   readonly duplicates: number
-  /** Events that are accepted and not yet processed. */
+  /** The number of events that are accepted and not processed yet. */
   readonly queueDepth: number
   readonly oldestAgeSeconds: number
 }
@@ -73,21 +76,21 @@ export interface IngestProgress {
 export interface Daemon {
   readonly url: string
   readonly pid: number
-  /** Milliseconds from the start of the process to the line `ready`. */
+  /** The milliseconds from the start of the process to its log line `ready`. */
   readonly startMs: number
   cpuSeconds(): number
   memory(): Memory
   /** Reads /metrics once. */
   progress(): Promise<IngestProgress>
-  /** Waits until no event is left to process. Returns the time in milliseconds. */
+  /** Waits until no event is left to process. Returns how long that took, in milliseconds. */
   drain(): Promise<number>
-  /** Sends SIGTERM and waits for the end. Throws if the exit code is not 0. */
+  /** Sends SIGTERM and waits until the process has ended. Throws if the exit code is not 0. */
   stop(): Promise<void>
-  /** Sends SIGKILL and waits for the end. */
+  /** Sends SIGKILL and waits until the process has ended. */
   kill(): Promise<void>
 }
 
-/** Whether the daemon is built. Without it only the baselines can be measured. */
+/** Returns whether the daemon is built. If it is not, only the baselines can be measured. */
 export function isDaemonBuilt(): boolean {
   return existsSync(mainPath())
 }
@@ -128,7 +131,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-/** The built program. */
+/** Returns the path of the built program. */
 export function mainPath(): string {
   return join(repositoryFolder(), 'dist', 'main.js')
 }
@@ -163,7 +166,7 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
   })
 }
 
-/** Reads the log until the line `ready`. Afterwards the log is read and discarded. */
+/** Reads the log up to the line `ready`. Later lines are read and discarded. */
 function untilReady(
   child: ChildProcess,
   onLine: (line: string) => void = () => {},
@@ -194,7 +197,7 @@ function untilReady(
   })
 }
 
-/** Returns the url and pid of a log line whose message is `ready`, or null for any other line. */
+/** Returns the URL and the process ID in a log line whose message is `ready`, or null for any other line. */
 export function parseReadyLine(line: string): { url: string; pid: number } | null {
   if (!line.startsWith('{')) return null
   try {
@@ -238,12 +241,12 @@ async function drain(progress: () => Promise<IngestProgress>): Promise<number> {
   }
 }
 
-/** Signals a daemon that may already have ended. */
+/** Sends a signal to a daemon that may have ended already. */
 function signal(pid: number, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(pid, name)
   } catch {
-    // It has ended by itself. The caller that waits for its exit code handles that.
+    // The daemon has ended by itself. The code that waits for its exit code handles that.
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The tools of every bench: sizes for a small or a full run, folders that are removed, daemons and baseline servers
- * that are stopped afterwards, and a function that reports figures.
+ * The tools of every bench: sizes for a small or a full run, folders that are removed at the end, daemons and baseline
+ * servers that are stopped at the end, and a function that reports figures.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import type { LoadReport } from './load.ts'
 import { startRole } from './operate/roles.ts'
 import { type Figure, type FigureInput, judge } from './report.ts'
 
-/** A bench. Each answers one question and has its own file. */
+/** A bench. It answers one question and has a file of its own. */
 export interface Bench {
   readonly name: string
   readonly group:
@@ -27,11 +27,14 @@ export interface Bench {
     | 'peers'
   readonly question: string
   readonly workload: string
-  /** It takes so long, or needs so much, that it runs only when it is named. */
+  /** If true, the bench runs only when it is named, because it takes very long or needs many resources. */
   readonly isOnlyByName?: boolean
-  /** False: it runs before the daemon is built. */
+  /** If false, the bench can run without a built daemon. */
   readonly needsDaemon: boolean
-  /** Reports figures. Throws if the answer would be worthless because of lost events or unexpected refusals. */
+  /**
+   * Reports figures. Throws if the answer would mean nothing, for example because events were lost or unexpectedly
+   * refused.
+   */
   run(context: BenchContext): Promise<void>
 }
 
@@ -46,19 +49,19 @@ export interface ContextOptions {
   readonly bench: string
   readonly isQuick: boolean
   readonly seed: number
-  /** Replaces the number of events in benches that store a given number. Null: the bench's own. */
+  /** Replaces the number of events in benches that store a fixed number. Null means the number of the bench. */
   readonly events: number | null
-  /** Replaces the number of persons in benches that store a given number. Null: the bench's own. */
+  /** Replaces the number of persons in benches that store a fixed number. Null means the number of the bench. */
   readonly persons: number | null
-  /** Replaces the number of interleaved rounds. Null: the bench's own. */
+  /** Replaces the number of interleaved rounds. Null means the number of the bench. */
   readonly rounds: number | null
-  /** Replaces the length of benches that last a given time. Null: the bench's own. */
+  /** Replaces the length of benches that last a fixed time. Null means the length of the bench. */
   readonly minutes: number | null
-  /** Replaces the number of faults in benches that inject faults. Null: the bench's own. */
+  /** Replaces the number of faults in benches that inject faults. Null means the number of the bench. */
   readonly faults: number | null
 }
 
-/** The distinct events that are drawn for a run unless the bench sets another number. */
+/** The number of distinct events that are drawn for a run, unless the bench sets another number. */
 const DISTINCT_EVENTS = 51_200
 const DISTINCT_EVENTS_QUICK = 2000
 
@@ -80,7 +83,7 @@ export class BenchContext {
     process.once('exit', this.#removeFolder)
   }
 
-  /** Returns the small or the canonical value of a parameter. */
+  /** Returns the value of a parameter for a small run or for a full run. */
   size(quick: number, full: number): number {
     return this.isQuick ? quick : full
   }
@@ -112,7 +115,7 @@ export class BenchContext {
     return folder
   }
 
-  /** Returns requests with events that no earlier run against this bench's stores has sent. */
+  /** Returns requests whose events no earlier run of this bench has sent. */
   requests(
     eventsPerRequest: number,
     options: Partial<Omit<EventRequestOptions, 'kind' | 'eventsPerRequest' | 'stream'>> = {},
@@ -123,12 +126,15 @@ export class BenchContext {
     return { kind: 'events', eventsPerRequest, stream, ...usual, ...options }
   }
 
-  /** Registers a cleanup that runs after the bench in any case. The last registered one runs first. */
+  /**
+   * Registers a cleanup that runs after the bench, even if the bench fails. The cleanup that was registered last runs
+   * first.
+   */
   cleanUpWith(cleanup: () => Promise<void>): void {
     this.#cleanups.push(cleanup)
   }
 
-  /** Starts a daemon, by default on a new folder. It is killed after the bench if it is still running. */
+  /** Starts a daemon, by default with a new folder. It is killed after the bench if it is still running. */
   async startDaemon(options: Partial<DaemonOptions> = {}): Promise<Daemon> {
     const daemon = await startDaemon({ dataDir: this.newFolder(), ...options })
     let isRunning = true
@@ -157,7 +163,7 @@ export class BenchContext {
     return { url: `http://127.0.0.1:${port}`, pid: role.pid, stop: () => role.stop() }
   }
 
-  /** Baseline (c): CPU microseconds per event of `JSON.parse`, in a new process. */
+  /** Measures baseline (c): the CPU microseconds per event of `JSON.parse`, in a new process. */
   async measureParseLoop(
     eventsPerBody: number,
     events: number,
@@ -180,14 +186,14 @@ export class BenchContext {
     return Number(message.cpuUsPerEvent)
   }
 
-  /** Reports a figure: prints its JSON line and stores it for the table. */
+  /** Reports a figure: prints it as a line of JSON, and stores it for the table. */
   report(input: FigureInput): void {
     const figure = judge(this.#options.bench, input)
     this.figures.push(figure)
     console.log(JSON.stringify(figure))
   }
 
-  /** Ends everything that is still running and removes the folders. */
+  /** Ends everything that is still running, and removes the folders. */
   async close(): Promise<void> {
     for (const cleanup of this.#cleanups.reverse()) await cleanup()
     this.#removeFolder()
@@ -197,7 +203,7 @@ export class BenchContext {
   readonly #removeFolder = (): void => rmSync(this.#folder, { recursive: true, force: true })
 }
 
-/** The folder for the data of benches: BENCH_DIR, or the system's folder for temporary files. */
+/** Returns the folder for the data of benches: BENCH_DIR, or the system's folder for temporary files. */
 export function benchFolder(): string {
   const { BENCH_DIR: folder = tmpdir() } = process.env
   mkdirSync(folder, { recursive: true })
@@ -205,8 +211,8 @@ export function benchFolder(): string {
 }
 
 /**
- * Runs each side once in a round, in reverse order in every other round, so that a drift of the machine affects both
- * equally. Returns the results by side.
+ * Runs each side once in a round, and reverses the order in every second round, so that a drift of the machine affects
+ * all sides equally. Returns the results of each side.
  */
 export async function interleaved<T>(
   rounds: number,
@@ -235,7 +241,7 @@ export function expectOnlyOk(report: LoadReport): void {
 
 /**
  * Waits until all events are processed. Throws unless the daemon has stored exactly the acknowledged events, each once.
- * `acknowledged` counts from the daemon's start.
+ * `acknowledged` is the number of events since the daemon's start.
  */
 export async function expectAllStored(daemon: Daemon, acknowledged: number): Promise<void> {
   await daemon.drain()

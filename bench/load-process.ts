@@ -1,7 +1,7 @@
 /**
- * The process of the load generator: raw sockets, prepared requests, one Buffer per write, and no promises or
- * allocations per request beyond Node's own. Measured against a bare server it takes 10 us for each request, most of it
- * in the kernel, which is less than the server takes.
+ * The process of the load generator. It uses raw sockets, prepared requests and one buffer for each write. For a
+ * request, it allocates nothing and creates no promises, except those of Node itself. Against a bare server, a request
+ * takes 10 us, most of it in the kernel. That is less than the server takes.
  */
 import { connect, type Socket } from 'node:net'
 import { type Answer, AnswerLayout, AnswerReader } from './answers.ts'
@@ -17,15 +17,15 @@ import { cpuSeconds } from './proc.ts'
 import { Samples } from './samples.ts'
 import { startTicker } from './ticker.ts'
 
-/** After the window, the process waits this long for outstanding answers. */
+/** The longest time for which the process waits for outstanding answers after the window, in milliseconds. */
 const STRAGGLERS_MS_MAX = 60_000
 const RECONNECT_MS = 20
 const READ_BYTES = 256 * 1024
-/** Closed loop: the pause of a connection after an answer other than 200. */
+/** In a closed loop, the pause of a connection after an answer other than 200, in milliseconds. */
 const REFUSED_MS = 100
 const NO_USAGE = { ownSeconds: 0, serverSeconds: 0 }
 
-/** Serves the runner: it receives options, then 'go', and returns one report. */
+/** Runs in the helper process: receives options, waits for the message 'go', and returns one report. */
 export function serveLoad(): void {
   let generator: Generator | null = null
   process.on('disconnect', () => process.exit(0))
@@ -34,7 +34,7 @@ export function serveLoad(): void {
       generator?.start((report) => process.send?.(report))
       return
     }
-    // Written by load.ts of the same build.
+    // load.ts of the same build writes the message.
     generator = new Generator(message as LoadOptions)
     generator.connect(() => process.send?.('ready'))
   })
@@ -45,13 +45,16 @@ export class Generator {
   readonly #options: LoadOptions
   readonly #connections: Connection[] = []
   readonly #templates: Templates
-  /** Open loop: idle connections, longest idle first. Each is in the list once. */
+  /**
+   * In an open loop, the idle connections. The connection that has been idle for longest comes first. Each connection
+   * is in the list at most once.
+   */
   readonly #idle = new Set<Connection>()
   readonly #latencies = new Samples()
   readonly #lateness = new Samples()
   readonly #statuses = new Map<number, number>()
   readonly #stream: number
-  /** Open loop: intended times of requests that found no idle connection, oldest first. */
+  /** In an open loop, the intended times of requests that found no idle connection, oldest first. */
   readonly #waiting: number[] = []
   #waitingHead = 0
   #ordinal = 0
@@ -93,7 +96,7 @@ export class Generator {
     }
     for (const connection of this.#connections) connection.open(opened)
     if (requestsPerSecond === null) return
-    // A clock that starts late would send all requests that are due by then at once, and distort the measurement.
+    // If the clock starts late, all requests that are due by then would be sent at once and distort the measurement.
     let isTicking = false
     startTicker(requestsPerSecond, () => {
       if (!isTicking) opened()
@@ -116,7 +119,7 @@ export class Generator {
     for (const connection of this.#connections) this.#release(connection)
   }
 
-  /** No more requests are started. */
+  /** True if no more requests are started. */
   get isStopped(): boolean {
     return this.#isStopped
   }
@@ -166,8 +169,9 @@ export class Generator {
   }
 
   /**
-   * Gives a connection its next request. A connection that the server closed while it was idle is opened again and then
-   * released again. It must not get two requests at once, and none before the start.
+   * Gives a connection its next request. A connection that the server closed while it was idle is opened again, and
+   * this method is called again when it is open. A connection must not get two requests at once, or a request before
+   * the start.
    */
   #release(connection: Connection): void {
     if (!this.#isStarted || !connection.isFree) return
@@ -197,7 +201,7 @@ export class Generator {
     connection.send(template, intendedAtMs)
   }
 
-  /** Open loop: sends the requests that are due. */
+  /** In an open loop, sends the requests that are due. */
   #tick(requestsPerSecond: number): void {
     if (this.#isStopped) return
     const nowMs = performance.now()
@@ -261,7 +265,10 @@ export class Generator {
   }
 }
 
-/** The requests, in turn. None is sent again before all others were, and none is in flight twice. */
+/**
+ * The requests, which are sent in turn. No request is sent again before all others were sent, and none is in flight
+ * twice.
+ */
 class Templates {
   readonly #queue: RequestTemplate[]
   #taken = 0
@@ -283,7 +290,7 @@ class Templates {
   }
 }
 
-/** At least `count` requests, one for each connection. */
+/** Returns at least `count` requests, one for each connection. */
 function templatesOf(
   host: string,
   request: LoadOptions['request'],
@@ -299,7 +306,7 @@ function templatesOf(
   }
 }
 
-/** One keep-alive connection. */
+/** A keep-alive connection. */
 class Connection {
   readonly #generator: Generator
   readonly #url: URL
@@ -307,7 +314,7 @@ class Connection {
   readonly #buffer: Buffer
   #reader: AnswerReader
   #socket: Socket | null = null
-  /** An answer that came before its request was written, because the server stopped reading. */
+  /** An answer that arrived before its request was completely written, because the server stopped reading. */
   #early: Answer | null = null
   #template: RequestTemplate | null = null
   #isOpen = false
@@ -328,14 +335,14 @@ class Connection {
     return this.#template
   }
 
-  /** The connection is open and no request is in flight on it. */
+  /** True if the connection is open and no request is in flight on it. */
   get isFree(): boolean {
     return this.#isOpen && !this.#isBusy
   }
 
   open(onOpen: () => void): void {
     this.#reader = new AnswerReader(this.#layout)
-    // All sockets read into one buffer, because each chunk is consumed before the next read.
+    // All sockets read into one buffer, because each chunk is processed before the next read.
     const socket = connect({
       host: this.#url.hostname,
       port: Number(this.#url.port),
@@ -347,12 +354,12 @@ class Connection {
       this.#isOpen = true
       onOpen()
     })
-    // The close event follows and does the work.
+    // The close event follows, and its listener handles the loss of the connection.
     socket.on('error', () => {})
     socket.on('close', () => this.#closed(socket))
   }
 
-  /** Abandons the socket, which the server closes, and opens another one. */
+  /** Abandons the socket, which the server closes, and opens another socket. */
   reopen(): void {
     const socket = this.#socket
     this.#socket = null
@@ -374,7 +381,7 @@ class Connection {
       status === 0 ? this.#reader.take(this.#buffer, size) : { status, isClosing: false }
     if (answer === null) return true
     const socket = this.#socket
-    // The bytes of the request must not change while they are being written.
+    // The bytes of a request must not change while they are being written.
     if (socket !== null && socket.writableLength > 0 && !answer.isClosing) {
       this.#early = answer
       socket.once('drain', () => this.#done(answer))
@@ -404,7 +411,7 @@ class Connection {
   }
 }
 
-/** CPU time at one end of the window, user and system. */
+/** The CPU time at one end of the window, user and system. */
 interface Usage {
   readonly ownSeconds: number
   readonly serverSeconds: number

@@ -1,34 +1,35 @@
 /**
- * The interface of the load generator: it takes options and returns one report. `load-process.ts` does the work in a
- * separate process, so that the runner's work never delays a request.
+ * The interface of the load generator: it takes options and returns one report. `load-process.ts` generates the load in
+ * a separate process, so that the work of the main process never delays a request.
  */
 
 import type { EventRequestOptions, GetRequestOptions, PostRequestOptions } from './ingest/bodies.ts'
 import { startRole } from './operate/roles.ts'
 
-/** The options of one run, passed between the processes as JSON. */
+/** The options of one run, which are sent between the processes as JSON. */
 export interface LoadOptions {
-  /** Base URL of the server, `http://address:port`. */
+  /** The base URL of the server, `http://address:port`. */
   readonly url: string
   readonly request: EventRequestOptions | PostRequestOptions | GetRequestOptions
-  /** Persistent connections with one request in flight on each. */
+  /** The number of persistent connections, each with one request in flight. */
   readonly connections: number
   /**
-   * Null: closed loop, in which the next request of a connection follows its answer. Otherwise open loop: this many
-   * requests a second, independent of the answers, with latency measured from the intended time.
+   * The rate of an open loop. Requests are then sent at this rate, independently of the answers, and latency counts
+   * from the time at which a request was due. Null means a closed loop, in which a connection sends its next request
+   * after the answer to the previous one.
    */
   readonly requestsPerSecond: number | null
-  /** Not measured. */
+  /** The length of the warm-up, which is not measured. */
   readonly warmupSeconds: number
-  /** The length of the measured window. With `requestsMax` it is an upper bound. */
+  /** The length of the measured window. With `requestsMax`, it is an upper bound. */
   readonly seconds: number
-  /** Stops after this many requests. Null: the window alone decides. */
+  /** The number of requests after which the run stops. Null means that only the window decides. */
   readonly requestsMax: number | null
-  /** The server's process, whose CPU time is read at both ends of the window. Null: it is not read. */
+  /** The process ID of the server. Its CPU time is read at both ends of the window. Null means that it is not read. */
   readonly serverPid: number | null
 }
 
-/** Milliseconds, from an exact sample. Zero if the sample is empty. */
+/** Percentiles in milliseconds, from an exact sample. They are 0 if the sample is empty. */
 export interface Percentiles {
   readonly p50: number
   readonly p99: number
@@ -36,38 +37,40 @@ export interface Percentiles {
 }
 
 export interface LoadReport {
-  /** Requests answered with 200 in the measured window. */
+  /** The number of requests that were answered with 200 in the measured window. */
   readonly requests: number
-  /** Events in those requests. */
+  /** The number of events in these requests. */
   readonly events: number
-  /** Length of the measured window. */
+  /** The length of the measured window. */
   readonly seconds: number
   readonly requestsPerSecond: number
   readonly eventsPerSecond: number
   readonly latencyMs: Percentiles
-  /** Open loop: the delay of requests that the generator itself caused. */
+  /** In an open loop, how late the generator itself sent requests. */
   readonly latenessMs: Percentiles
-  /** Answers by status over the whole run, including warm-up and late answers. */
+  /** The number of answers with each status over the whole run, including the warm-up and late answers. */
   readonly statuses: Readonly<Record<string, number>>
-  /** Events acknowledged with 200 over the whole run. */
+  /** The number of events that were acknowledged with 200 over the whole run. */
   readonly eventsAcknowledged: number
-  /** Bytes of request bodies acknowledged with 200 over the whole run. */
+  /** The number of bytes of request bodies that were acknowledged with 200 over the whole run. */
   readonly bytesAcknowledged: number
-  /** Requests that were aborted by a lost connection, or unanswered when the run was ended. */
+  /** The number of requests that a lost connection aborted, or that had no answer when the run ended. */
   readonly requestsLost: number
-  /** The number of cores that the generator kept busy in the window. Near 1, the generator was the bottleneck. */
+  /**
+   * The number of cores that the generator kept busy in the window. If it is near 1, the generator was the bottleneck.
+   */
   readonly generatorCores: number
-  /** CPU time of the server in the window, user and system, all threads. Null without `serverPid`. */
+  /** The CPU time of all threads of the server in the window, user and system. Null without `serverPid`. */
   readonly serverCpuSeconds: number | null
 }
 
 /** A load generator with prepared requests and open connections. */
 export interface PreparedLoad {
-  /** Starts to send. Resolves after the last answer. */
+  /** Starts to send requests. Resolves after the last answer. */
   run(): Promise<LoadReport>
 }
 
-/** Starts a generator and waits until it is ready to send. */
+/** Starts a generator, and waits until it is ready to send requests. */
 export async function prepareLoad(options: LoadOptions): Promise<PreparedLoad> {
   const role = startRole('load')
   role.send(options)
@@ -82,13 +85,13 @@ export async function prepareLoad(options: LoadOptions): Promise<PreparedLoad> {
   }
 }
 
-/** Prepares and runs. */
+/** Prepares a load and runs it. */
 export async function runLoad(options: LoadOptions): Promise<LoadReport> {
   const load = await prepareLoad(options)
   return load.run()
 }
 
-/** A closed loop with the usual settings and the given differences. */
+/** Returns the options of a closed loop: the usual settings, changed by the given ones. */
 export function closedLoop(
   options: Pick<LoadOptions, 'url' | 'request' | 'connections' | 'seconds'> & Partial<LoadOptions>,
 ): LoadOptions {
@@ -96,7 +99,7 @@ export function closedLoop(
   return { ...usual, ...options }
 }
 
-/** An open loop with the usual settings and the given differences. */
+/** Returns the options of an open loop: the usual settings, changed by the given ones. */
 export function openLoop(
   options: Pick<LoadOptions, 'url' | 'request' | 'connections' | 'seconds'> &
     Partial<LoadOptions> & { readonly requestsPerSecond: number },
@@ -108,6 +111,6 @@ function parseLoadReport(message: unknown): LoadReport {
   if (typeof message !== 'object' || message === null || !('latencyMs' in message)) {
     throw new Error('the load generator sent no report')
   }
-  // Written by load-process.ts of the same build.
+  // load-process.ts of the same build writes the message.
   return message as LoadReport
 }

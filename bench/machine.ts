@@ -1,4 +1,4 @@
-/** The measured system: machine, disk, Node and commit. */
+/** Describes the system that is measured: the machine, the disk, the version of Node and the commit. */
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os'
@@ -6,25 +6,25 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Samples } from './samples.ts'
 
-/** Printed with every result. */
+/** The description that is printed with every result. */
 export interface Machine {
   readonly cpu: string
   readonly cores: number
   readonly memoryGiB: number
-  /** Median and 99th percentile, in milliseconds, of appending and flushing 4 KiB. */
+  /** The median time of appending and flushing 4 KiB, in milliseconds. `fsyncMsP99` is the 99th percentile. */
   readonly fsyncMsP50: number
   readonly fsyncMsP99: number
   readonly node: string
-  /** The short hash, followed by `+` if the tree had uncommitted changes. */
+  /** The short hash of the commit, followed by `+` if the tree had uncommitted changes. */
   readonly commit: string
-  /** One-minute load average when the run began: above 0.5 the machine was not idle. */
+  /** The load average of one minute when the run began. Above 0.5, the machine was not idle. */
   readonly loadAtStart: number
 }
 
 const PROBE_WRITES = 300
 const PROBE_BYTES = 4096
 
-/** Measures the machine. `folder` is where the benches store their data. Takes about 0.2 s. */
+/** Measures the machine. `folder` is the folder in which the benches store their data. It takes about 0.2 s. */
 export function describeMachine(folder: string): Machine {
   const fsync = probeFsync(folder)
   return {
@@ -39,7 +39,7 @@ export function describeMachine(folder: string): Machine {
   }
 }
 
-/** The folder of package.json, for the sources and for their build. */
+/** Returns the folder of package.json, whether this is the source or its build. */
 export function repositoryFolder(): string {
   let folder = dirname(fileURLToPath(import.meta.url))
   while (!existsSync(join(folder, 'package.json'))) {

@@ -1,4 +1,4 @@
-/** Parses the Prometheus text format, as far as counters and gauges need it. */
+/** Parses the Prometheus text format, as far as the benches need it for counters and gauges. */
 
 /** One line of the text. */
 export interface MetricLine {
@@ -7,7 +7,7 @@ export interface MetricLine {
   readonly value: number
 }
 
-/** Returns every sample of the text without comments and empty lines. */
+/** Returns all samples of the text. Comments and empty lines are left out. */
 export function parseMetrics(text: string): MetricLine[] {
   const lines: MetricLine[] = []
   for (const line of text.split('\n')) {
@@ -25,7 +25,7 @@ export function readMetric(lines: readonly MetricLine[], name: string): number {
   return line.value
 }
 
-/** Returns the sum of all samples of a name that have these labels; 0 if there are none. */
+/** Returns the sum of all samples of a name that have these labels. It is 0 if there are none. */
 export function sumMetric(
   lines: readonly MetricLine[],
   name: string,

@@ -1,30 +1,33 @@
-/** Information of Linux about a process: CPU time and memory, read from /proc. */
+/** The CPU time and memory of a process, read from /proc of Linux. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Clock ticks per second in /proc/PID/stat; 100 on every Linux that Node supports. */
+/** The clock ticks per second in /proc/PID/stat. They are 100 on every Linux that Node supports. */
 const TICKS_PER_SECOND = 100
 const KIB = 1024
 
-/** Resident memory in bytes. File pages belong to the page cache and can be reclaimed at any time. */
+/**
+ * The resident memory in bytes. The pages of files belong to the page cache, and the system can reclaim them at any
+ * time.
+ */
 export interface Memory {
   readonly anonymousBytes: number
   readonly fileBytes: number
   readonly totalBytes: number
-  /** The maximum of the total so far. */
+  /** The largest total so far. */
   readonly peakBytes: number
 }
 
-/** User and system time in seconds of all threads of a process, including ended threads. */
+/** Returns the user and system time of all threads of a process in seconds. It includes threads that have ended. */
 export function cpuSeconds(pid: number): number {
   return parseCpuSeconds(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 }
 
-/** The CPU time by thread, of the threads that do not have a lower priority now. */
+/** Returns the CPU time of each thread of a process, without the threads whose priority is lowered now. */
 export function urgentThreads(pid: number): ReadonlyMap<string, number> {
   const threads = new Map<string, number>()
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
-    // Field 19 of proc(5).
+    // The niceness is field 19 of proc(5).
     const niceness = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
     if (niceness === 0) threads.set(thread, parseCpuSeconds(stat))
   }
@@ -32,8 +35,8 @@ export function urgentThreads(pid: number): ReadonlyMap<string, number> {
 }
 
 /**
- * CPU seconds between two readings of a process's threads. A thread with a lower priority at one of them does not
- * count. Processing has a lower priority while it is not late.
+ * Returns the CPU seconds between two readings of the threads of a process. A thread whose priority was lowered at one
+ * of them does not count. Processing has a lower priority unless it is late.
  */
 export function urgentCpuSeconds(
   before: ReadonlyMap<string, number>,
@@ -48,10 +51,10 @@ export function memory(pid: number): Memory {
   return parseMemory(readFileSync(`/proc/${pid}/status`, 'utf8'))
 }
 
-/** Parses the text of /proc/PID/stat. The command name may contain spaces and brackets. */
+/** Parses the text of /proc/PID/stat. The name of the command may contain spaces and brackets. */
 export function parseCpuSeconds(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  // Fields 14 and 15 of proc(5). The first one here is field 3.
+  // These are fields 14 and 15 of proc(5). `fields` begins with field 3.
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
@@ -69,15 +72,15 @@ export function parseMemory(status: string): Memory {
   }
 }
 
-/** User and system time in seconds of all children of this process that have ended. */
+/** Returns the user and system time of all children of this process that have ended, in seconds. */
 export function endedChildrenCpuSeconds(): number {
   const [, , , children = 0, childrenSystem = 0] = statNumbers(process.pid) ?? []
   return (children + childrenSystem) / TICKS_PER_SECOND
 }
 
 /**
- * CPU seconds of a process and all its descendants. The time of ended children is included in the figures of the
- * parents that waited for them. Reads /proc once.
+ * Returns the CPU seconds of a process and all its descendants. The time of children that have ended is included in the
+ * figures of the parents that waited for them. It reads /proc once.
  */
 export function treeCpuSeconds(pid: number): number {
   const stats = new Map<number, readonly number[]>()
@@ -99,7 +102,10 @@ export function treeCpuSeconds(pid: number): number {
   return ticks / TICKS_PER_SECOND
 }
 
-/** The parent, and ticks: own user and system time, and those of ended children. Null for a process that has ended. */
+/**
+ * Returns the parent of a process, and its ticks: the user and system time of the process itself and of its children
+ * that have ended. Returns null for a process that has ended.
+ */
 function statNumbers(pid: number): readonly number[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

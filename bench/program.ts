@@ -1,4 +1,4 @@
-/** Runs commands of the built program to their end, as an operator does. */
+/** Runs commands of the built program, as an operator does, and waits until they end. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { repositoryFolder } from './machine.ts'
@@ -14,7 +14,7 @@ export interface CommandResult {
 const MS_MAX = 300_000
 const SAID_CHARACTERS = 1000
 
-/** Runs `tenrec WORDS`. Throws with its last output if it fails or takes too long. */
+/** Runs `tenrec WORDS`. If it fails or takes too long, throws an error with its last output. */
 export async function runTenrec(words: readonly string[]): Promise<CommandResult> {
   const startMs = performance.now()
   const child = spawn(process.execPath, [join(repositoryFolder(), 'dist', 'main.js'), ...words], {
@@ -40,7 +40,7 @@ export async function runTenrec(words: readonly string[]): Promise<CommandResult
   throw new Error(`tenrec ${words.join(' ')} ended with ${code}: ${said}`)
 }
 
-/** The fields of a command's `--json` output, which is one object. */
+/** Returns the fields of a command's `--json` output, which is one object. */
 export function fieldsOf(result: CommandResult): Record<string, unknown> {
   const value: unknown = JSON.parse(result.out)
   if (typeof value !== 'object' || value === null) throw new Error('the output is no object')

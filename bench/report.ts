@@ -1,9 +1,12 @@
-/** Figures: their assessment, their output for programs and people, and their place in docs/BENCHMARKS.md. */
+/**
+ * Figures: whether they meet their targets, how they are printed for programs and people, and where they stand in
+ * docs/BENCHMARKS.md.
+ */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Machine, repositoryFolder } from './machine.ts'
 
-/** The target of a figure. `of` says whether it applies to the ratio to the baseline or to the value itself. */
+/** The target of a figure. `of` says whether the target is for the ratio to the baseline or for the value itself. */
 export interface Target {
   readonly of: 'ratio' | 'value'
   readonly bound: 'at least' | 'at most' | 'under'
@@ -15,14 +18,14 @@ export interface FigureInput {
   readonly figure: string
   readonly value: number
   readonly unit: string
-  /** Measured in the same run, in the same unit. */
+  /** The baseline, which was measured in the same run and has the same unit. */
   readonly baseline?: number
   readonly target?: Target
-  /** A description of the baseline, and further information that a reader needs to assess the figure. */
+  /** A description of the baseline, and other information that a reader needs to judge the figure. */
   readonly note?: string
 }
 
-/** A figure as it is printed, one JSON line each. */
+/** A figure as it is printed, as one line of JSON. */
 export interface Figure {
   readonly bench: string
   readonly figure: string
@@ -35,7 +38,7 @@ export interface Figure {
   readonly note: string
 }
 
-/** All figures of one bench, with the measured system. */
+/** All figures of one bench, and the system that was measured. */
 export interface BenchResult {
   readonly bench: string
   readonly question: string
@@ -54,7 +57,7 @@ const BEGIN = '<!-- results: begin (written by npm run bench -- --write; do not 
 const END = '<!-- results: end -->'
 const SECTION = /<!-- bench: ([a-z-]+) -->\n[\s\S]*?<!-- end of bench -->/g
 
-/** Compares a figure with its target. The ratio is value over baseline. */
+/** Compares a figure with its target. The ratio is the value divided by the baseline. */
 export function judge(bench: string, input: FigureInput): Figure {
   const baseline = input.baseline ?? null
   const ratio = baseline === null ? null : input.value / baseline
@@ -73,7 +76,7 @@ export function judge(bench: string, input: FigureInput): Figure {
   }
 }
 
-/** A table for people, in Markdown that also reads well on a terminal. */
+/** Returns a table for people, in Markdown that is also readable on a terminal. */
 export function figureTable(figures: readonly Figure[]): string {
   const head = ['Figure', 'Value', 'Baseline', 'Ratio', 'Target', 'Met', 'Note']
   const rows = figures.map((figure) => [
@@ -95,8 +98,8 @@ export function figureTable(figures: readonly Figure[]): string {
 }
 
 /**
- * Puts results into docs/BENCHMARKS.md: one section each, in the order of `benches`. Sections of benches that did not
- * run and the text around the sections stay unchanged.
+ * Writes results to docs/BENCHMARKS.md: a section for each bench, in the order of `benches`. Sections of benches that
+ * did not run, and the text around the sections, stay unchanged.
  */
 export function writeDocument(results: readonly BenchResult[], benches: readonly string[]): void {
   const path = join(repositoryFolder(), 'docs', 'BENCHMARKS.md')
@@ -105,7 +108,7 @@ export function writeDocument(results: readonly BenchResult[], benches: readonly
   writeFileSync(path, documentText(previous, results, benches))
 }
 
-/** The document with its results replaced. */
+/** Returns the text of the document with the results replaced. */
 export function documentText(
   previous: string,
   results: readonly BenchResult[],
@@ -160,7 +163,7 @@ function reaches(value: number, target: Target): boolean {
   return value < target.limit
 }
 
-/** A count is printed in full, however many digits it has. */
+/** Rounds a number to `SIGNIFICANT_DIGITS`. A whole number, such as a count, stays unchanged. */
 function rounded(value: number): number {
   if (Number.isInteger(value)) return value
   return Number(value.toPrecision(SIGNIFICANT_DIGITS))

@@ -28,7 +28,7 @@ const words = process.argv.slice(2)
 if (words[0] === '--role') await serveRole(words[1] ?? '')
 else process.exitCode = await main(words)
 
-/** The helper processes; see roles.ts. */
+/** Runs a helper process; see roles.ts. */
 async function serveRole(name: string): Promise<void> {
   switch (name) {
     case 'load':
@@ -81,7 +81,7 @@ async function main(args: string[]): Promise<number> {
     faults: values.faults === undefined ? null : Number(values.faults),
     command: ['npm run bench --', ...args].join(' '),
   }
-  // This runs the handlers of the event 'exit', which end daemons and remove folders.
+  // `process.exit` runs the handlers of the event 'exit', which end daemons and remove folders.
   process.once('SIGINT', () => process.exit(1))
   process.once('SIGTERM', () => process.exit(1))
   const machine = describeMachine(benchFolder())
@@ -91,13 +91,16 @@ async function main(args: string[]): Promise<number> {
   for (const bench of benches) {
     const result = await runBench(bench, options, machine)
     if (result === null) failures++
-    // Written at once, so that a long run that is interrupted leaves its results.
+    // The document is written after each bench, so that an interrupted run keeps its results.
     else if (options.isWriting) writeDocument([result], order)
   }
   return failures === 0 ? 0 : 1
 }
 
-/** Returns benches by name or group, in the order of the table. Without names, all except those of half an hour. */
+/**
+ * Returns benches by name or group, in the order of the table. Without names, returns all benches that do not have to
+ * be named.
+ */
 function select(names: readonly string[]): readonly Bench[] {
   for (const name of names) {
     if (!BENCHES.some((bench) => bench.name === name || bench.group === name)) {
@@ -110,7 +113,7 @@ function select(names: readonly string[]): readonly Bench[] {
   })
 }
 
-/** Null if the bench could not answer its question. The reason is on stderr. */
+/** Runs a bench. Returns null if the bench could not answer its question. The reason is on stderr. */
 async function runBench(
   bench: Bench,
   options: RunOptions,

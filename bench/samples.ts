@@ -1,10 +1,13 @@
-/** An exact sample of durations that grows without allocating objects, and the statistics of benches. */
+/**
+ * A sample of durations that keeps every value without allocating an object for it, and the statistics that benches
+ * compute.
+ */
 import type { Percentiles } from './load.ts'
 
 const FIRST_CAPACITY = 1 << 16
 const UNITS_PER_MS = 1000
 
-/** Durations in whole microseconds. Adding costs a few nanoseconds. */
+/** Durations in whole microseconds. Adding a duration costs a few nanoseconds. */
 export class Samples {
   #values = new Uint32Array(FIRST_CAPACITY)
   #count = 0
@@ -32,7 +35,10 @@ export class Samples {
   }
 }
 
-/** The middle of the values; the mean of the two middle ones for an even count. NaN for none. */
+/**
+ * Returns the median: the middle value or, for an even number of values, the mean of the two middle values. Returns NaN
+ * if there are no values.
+ */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1

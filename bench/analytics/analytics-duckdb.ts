@@ -1,11 +1,13 @@
 /**
- * The events of the bench `queries` in DuckDB. The table has the columns of the one in ClickHouse. It is sorted like it
- * before the measurement, so that DuckDB can skip row groups by their smallest and largest values.
+ * The events of the bench `queries` in DuckDB. The table has the same columns as the table in ClickHouse. It is sorted
+ * in the same way before the measurement, so that DuckDB can skip row groups by their smallest and largest values.
  */
 import type { DuckDb } from '../baselines/duckdb.ts'
 import type { EventTable } from './event-table.ts'
 
-/** The columns of the rows as they are in a file, with the expression that makes the value of the table from each. */
+/**
+ * For each column of the file of rows: its name, and the expression that turns its text into the value of the table.
+ */
 const COLUMNS = [
   ['event', 'VARCHAR'],
   ['timestamp', 'BIGINT', 'make_timestamp(timestamp * 1000000)'],

@@ -1,6 +1,6 @@
 /**
- * The setup of the benches `analytics` and `queries`: the same events in a data directory and in the databases that
- * Tenrec is compared with, further events for later, and a monitor of the daemon's memory.
+ * The setup of the benches `analytics` and `queries`: stores the same events in a data directory and in the databases
+ * that Tenrec is compared with, holds back some events for later, and watches the daemon's memory.
  */
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { type Daemon, PROJECT_KEY } from '../daemon.ts'
@@ -10,23 +10,23 @@ import { AnalyticWorkload } from './analytics-workload.ts'
 import { type EventTable, rowOf } from './event-table.ts'
 
 const PERSONS = 200_000
-/** A small run has fewer persons, so that each of them occurs more than once. */
+/** A small run has fewer persons, so that each person still has several events. */
 const EVENTS_PER_PERSON_MIN = 5
 const EVENTS_PER_COMMIT = 20_000
 const EVENTS_TOLD = 1_000_000
 const EVENTS_PER_REQUEST = 500
 const MEMORY_POLL_MS = 100
 
-/** A data directory with events, and the source of further ones. */
+/** A data directory with events, and a way to add more. */
 export interface FilledStore {
   readonly dataDir: string
-  /** Sends this many of the events for later to the daemon and the tables, and waits for all. */
+  /** Sends this many of the events that were held back to the daemon and the tables, and waits until all are stored. */
   addLater(count: number, daemon: Daemon): Promise<void>
 }
 
 /**
- * Creates a data directory with this many events. The tables have them too. `later` is the number of events
- * of the same 90 days, after all others, that are kept for `addLater`.
+ * Creates a data directory with this many events, and inserts the same events into the tables. `later` is the number of
+ * further events of the same 90 days that are held back for `addLater`.
  */
 export async function fillAll(
   context: BenchContext,
@@ -35,7 +35,7 @@ export async function fillAll(
   later = 0,
 ): Promise<FilledStore> {
   const dataDir = context.newFolder()
-  // The daemon creates the project of the events.
+  // A daemon is started once, to create the project of the events.
   const first = await context.startDaemon({ dataDir })
   await first.stop()
   const persons = Math.min(PERSONS, Math.floor(events / EVENTS_PER_PERSON_MIN))
@@ -55,7 +55,7 @@ export async function fillAll(
     store.commit()
     await inserted
     inserted = Promise.all(tables.map((table) => table.insert(rows)))
-    // The error is thrown where the promise is awaited.
+    // The error is not lost: the code that awaits this promise receives it.
     inserted.catch(() => undefined)
     if (!context.isQuick && stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
   }
@@ -91,7 +91,7 @@ export async function fillAll(
   }
 }
 
-/** Records the maximum of a daemon's anonymous memory. */
+/** Records the largest anonymous memory of a daemon. */
 export class MemoryWatch {
   readonly #daemon: Daemon
   readonly #timer: NodeJS.Timeout
@@ -102,7 +102,7 @@ export class MemoryWatch {
     this.#timer = setInterval(() => this.#look(), MEMORY_POLL_MS)
   }
 
-  /** Bytes. Ends the recording. */
+  /** Ends the recording and returns the largest value in bytes. */
   end(): number {
     this.stop()
     this.#look()

@@ -10,23 +10,23 @@ import {
   WORKLOAD_START_MS,
 } from './analytics-workload.ts'
 
-/** One request and the statement with the same answer. */
+/** A request, and the statement that has the same answer. */
 export interface QuestionPart {
-  /** Path and query without `limit` and `offset`. */
+  /** The path and query of the route, without `limit` and `offset`. */
   readonly path: string
-  /** The value of a row besides the person: the second column of the statement. */
+  /** The value that each row has in addition to the person: the second column of the statement. */
   readonly value: 'none' | 'count' | 'appearances'
-  /** A SELECT of `person_id` and, where there is one, the value, without order and limit. */
+  /** A SELECT of `person_id` and, unless `value` is `none`, the value. It has no order and no limit. */
   readonly select: string
-  /** The expression of ORDER BY. */
+  /** The expression for ORDER BY. */
   readonly order: string
 }
 
-/** A question. The times of several parts, which are asked one after the other, are added. */
+/** A question. If it has several parts, they are asked one after the other and their times are added. */
 export interface AnalyticQuestion {
   readonly name: string
   readonly parts: readonly QuestionPart[]
-  /** The required speed as a multiple of ClickHouse's. */
+  /** How many times as fast as ClickHouse the daemon must be. */
   readonly speedMin: number
 }
 
@@ -37,15 +37,18 @@ const FUNNEL = [VIEW, 'product viewed', 'checkout started'] as const
 const FUNNEL_DAYS = 14
 const SESSION_GAP_SECONDS = 1800
 const RETENTION_WEEKS = 11
-/** A Sunday, 11 weeks before the end of the week after the last day, as the route counts. */
+/**
+ * The day with which the retention starts, counted from 0. It is a Sunday, 11 weeks before the end of the week that
+ * follows the last day.
+ */
 const RETENTION_START_DAY = 18
 const RETENTION_END_DAY = RETENTION_START_DAY + 7 * RETENTION_WEEKS
-/** A Monday. */
+/** The day of the lifecycle, counted from 0. It is a Monday. */
 const LIFECYCLE_DAY = 75
 const FIRST_PAGE = `${PAGE_ORIGIN}/pricing`
 const SECOND_PAGE = `${PAGE_ORIGIN}/docs`
 
-/** All questions, in the order of the table. */
+/** Returns all questions, in the order of the table of results. */
 export function analyticQuestions(): readonly AnalyticQuestion[] {
   return [
     { name: 'trends, persons of one event, 7 days', parts: [trends(7, false)], speedMin: 3 },
@@ -60,7 +63,7 @@ export function analyticQuestions(): readonly AnalyticQuestion[] {
   ]
 }
 
-/** Lists and objects are sent as JSON, as in links of charts. */
+/** Returns the path of a request. Lists and objects become JSON, as in the links of charts. */
 function route(name: string, parameters: Readonly<Record<string, unknown>>): string {
   const texts = Object.entries(parameters).map(([key, value]) => {
     const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -182,7 +185,7 @@ function lifecycle(): readonly QuestionPart[] {
   ]
 }
 
-/** Persons who go directly from one page to another at the start of a session. */
+/** Finds the persons who go directly from one page to another at the start of a session. */
 function paths(days: number): QuestionPart {
   const visits =
     'SELECT person_id, groupArray(toUInt32(timestamp)) AS seen, ' +
@@ -219,7 +222,7 @@ function lastDays(days: number) {
   return { date_from: dateOf(WORKLOAD_DAYS - days), date_to: dateOf(WORKLOAD_DAYS - 1) }
 }
 
-/** Days from 0. The last day is exclusive. */
+/** Returns the condition for events in a range of days, counted from 0. `toDay` is exclusive. */
 function within(fromDay: number, toDay: number): string {
   return `timestamp >= ${dateTime(fromDay)} AND timestamp < ${dateTime(toDay)}`
 }

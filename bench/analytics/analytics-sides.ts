@@ -1,6 +1,6 @@
 /**
- * The two sides of the bench `analytics`, asked over HTTP on a persistent connection: a page of 100 persons, as charts
- * request it, and all persons, to verify that both sides agree.
+ * The two sides of the bench `analytics`, which are asked over HTTP on a persistent connection. The measurement asks
+ * for a page of 100 persons, as charts do. A check asks for all persons, to verify that both sides agree.
  */
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
@@ -8,17 +8,17 @@ import type { ClickHouse } from '../baselines/clickhouse.ts'
 import { PERSONAL_KEY } from '../daemon.ts'
 import type { QuestionPart } from './analytics-questions.ts'
 
-/** The persons on a timed page. */
+/** The number of persons on a page that is timed. */
 const PAGE_PERSONS = 100
-/** The persons on a page when all are requested. */
+/** The number of persons on a page of the check. */
 const PAGE_PERSONS_MAX = 10_000
 
-/** Person uuids, each with its value as text. */
+/** The uuids of persons. Each has its value as text. */
 export type Found = ReadonlyMap<string, string>
 
-/** A side that answers questions. */
+/** One side of the comparison: it answers questions. */
 export interface Side {
-  /** Requests the first page. Returns the number of persons on it. */
+  /** Asks for the first page, and returns the number of persons on it. */
   page(part: QuestionPart): Promise<number>
   everybody(part: QuestionPart): Promise<Found>
   /** Closes the connections. */
@@ -30,7 +30,7 @@ interface AnsweredPerson {
   readonly value_at_data_point: number | null
 }
 
-/** The members in the answers of this bench's routes. Each route has some of them. */
+/** The members in the answers of the routes that the bench asks. Each route has some of them. */
 interface AnsweredPage {
   readonly results?: readonly { readonly people: readonly AnsweredPerson[] }[]
   readonly result?: readonly {
@@ -39,12 +39,12 @@ interface AnsweredPage {
   }[]
 }
 
-/** The daemon at `url`. */
+/** Returns the side of a daemon. */
 export function daemonSide(url: string): Side {
   const agent = new Agent({ keepAlive: true })
   const ask = async (part: QuestionPart, limit: number, offset: number): Promise<AnsweredPage> => {
     const text = await fetchText(agent, `${url}${part.path}&limit=${limit}&offset=${offset}`)
-    // A missing member is noticed when persons are compared.
+    // If a member is missing, the comparison of persons finds a difference.
     return JSON.parse(text) as AnsweredPage
   }
   return {
@@ -63,7 +63,7 @@ export function daemonSide(url: string): Side {
   }
 }
 
-/** ClickHouse. The caller that started it stops it. */
+/** Returns the side of ClickHouse. The caller that started the server also stops it. */
 export function clickHouseSide(server: ClickHouse): Side {
   return {
     async page({ select, order }) {
@@ -82,7 +82,7 @@ export function clickHouseSide(server: ClickHouse): Side {
   }
 }
 
-/** Throws unless both sides found the same persons with the same values. Returns the number of persons. */
+/** Throws unless both sides have found the same persons with the same values. Returns the number of persons. */
 export function expectSame(question: string, ours: Found, theirs: Found): number {
   const differing = [...ours].find(([uuid, value]) => theirs.get(uuid) !== value)
   if (differing !== undefined || ours.size !== theirs.size) {

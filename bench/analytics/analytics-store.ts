@@ -1,7 +1,7 @@
 /**
- * Stores the events of the bench `analytics` in a data directory without a running daemon, through the code that
+ * Stores the events of the bench `analytics` in a data directory without a running daemon. It uses the code that
  * processes accepted events: normalization, duplicates, persons, segments and merging. Only HTTP and the log are left
- * out, which would take several times as long.
+ * out, because with them it would take several times as long.
  */
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
@@ -11,21 +11,21 @@ import type { PersonContext } from '../../src/rules/persons/person-world.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 
-/** The first project of a daemon. */
+/** The number of the first project of a daemon. */
 export const PROJECT_ID = 1
 
-/** An upper bound of the JSON of one event. */
+/** An upper bound for the bytes of one event as JSON. */
 const EVENT_BYTES = 1000
 const MAINTAIN_MS = 1000
-/** All events arrived on the day after the last event. */
+/** All events count as having arrived on the day after the last event. */
 const ARRIVED_AT_MS = WORKLOAD_START_MS + (WORKLOAD_DAYS + 1) * 86_400_000
 
-/** What is stored of an event. */
+/** The members of an event that are stored. */
 export type StoredEvent = Pick<WorkloadEvent, 'name' | 'timeSeconds' | 'uuidBytes'> & {
   readonly properties: object
 }
 
-/** Writes events. No other process may write or serve the folder meanwhile. */
+/** Stores events. Meanwhile, no other process may write to the folder, and no daemon may serve it. */
 export class AnalyticStore {
   readonly #writer: ProcessingWriter
   readonly #context: EventContext = {
@@ -48,7 +48,7 @@ export class AnalyticStore {
     this.#writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   }
 
-  /** Throws if the event is not stored. About 10 us. */
+  /** Adds an event. Throws if the event would not be stored. It takes about 10 us. */
   add({ name, timeSeconds, uuidBytes, properties }: StoredEvent, distinctId: string): void {
     const timestamp = new Date(timeSeconds * 1000).toISOString()
     const given = { event: name, distinct_id: distinctId, timestamp, properties: { ...properties } }
@@ -63,12 +63,12 @@ export class AnalyticStore {
     this.#writer.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }
 
-  /** Stores the added events. The log stays empty, and so does the position in it. */
+  /** Stores the added events. The log stays empty, so the position in the log stays 0. */
   commit(): void {
     this.#writer.commit(0)
   }
 
-  /** Merges all segments that can be merged, as a daemon does when idle, and closes the folder. */
+  /** Merges all segments that can be merged, as a daemon does when it is idle, and closes the folder. */
   async close(): Promise<void> {
     while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()

@@ -1,6 +1,7 @@
 /**
- * The part of the bench `analytics` about other clients: the latency of decisions and acknowledgements while four
- * clients ask analytic questions without a pause, compared with the latency without them.
+ * The part of the bench `analytics` that measures the effect on other clients: the latency of decisions and
+ * acknowledgements while four clients ask analytic questions without a pause, compared with the latency without these
+ * questions.
  */
 
 import type { Daemon } from '../daemon.ts'
@@ -22,13 +23,13 @@ const FLAGS = 50
 const PERSONS = 1000
 const REQUESTS_PER_SECOND = 300
 const CONNECTIONS = 32
-/** The clients ask for this long before the first measured request. */
+/** The clients begin to ask this long before the first measured request. */
 const LEAD_MS = 1000
 
 interface Round {
   readonly decisions: LoadReport
   readonly captures: LoadReport
-  /** The questions that were answered meanwhile. */
+  /** The number of questions that were answered during the measurement. */
   readonly answered: number
 }
 
@@ -75,7 +76,7 @@ export async function measureBesideQuestions(
   }
 }
 
-/** Decisions and single events at the same time. */
+/** Measures decisions and single events at the same time. */
 async function besideLoad(
   context: BenchContext,
   daemon: Daemon,
@@ -99,7 +100,7 @@ async function besideLoad(
   return { decisions: reports[0], captures: reports[1] }
 }
 
-/** Clients that ask one question after the other. Each begins with another one. */
+/** Clients that ask one question after the other. Each client begins with a different question. */
 class Asking {
   readonly #clients: Promise<void>[]
   #isOver = false
@@ -120,7 +121,7 @@ class Asking {
     this.#clients = Array.from({ length: clients }, (_, client) => ask(client))
   }
 
-  /** Waits for the last answers and returns their number. Throws the error of a client. */
+  /** Waits for the last answers and returns their number. If a client has failed, throws its error. */
   async end(): Promise<number> {
     this.#isOver = true
     await Promise.all(this.#clients)

@@ -5,23 +5,23 @@
  * clients.
  */
 
-/** The number of days of the events. */
+/** The number of days over which the events are spread. */
 export const WORKLOAD_DAYS = 90
 /** The start of the first day in milliseconds: 2024-05-01, UTC. */
 export const WORKLOAD_START_MS = Date.UTC(2024, 4, 1)
-/** A tenth of all sessions has this value of the property `channel`. */
+/** A tenth of all sessions has this value of the property `channel`, which some questions search for. */
 export const SEARCHED_CHANNEL = 'search'
-/** All pages are below this address. */
+/** The origin of the addresses of all pages. */
 export const PAGE_ORIGIN = 'https://app.example.com'
 
-/** The number of events and of persons. */
+/** The numbers of events and persons. */
 export interface WorkloadSize {
   readonly seed: number
   readonly events: number
   readonly persons: number
 }
 
-/** Properties of every event, or of its kind. Undefined where an event does not have one. */
+/** The properties of an event. A property that its kind of event does not have is undefined. */
 export interface WorkloadProperties {
   readonly $current_url: string | undefined
   readonly $browser: string
@@ -40,20 +40,20 @@ export interface WorkloadProperties {
 /** One event. */
 export interface WorkloadEvent {
   readonly name: string
-  /** From 0. */
+  /** The number of the person, from 0. */
   readonly person: number
   /** Whole seconds since 1970. */
   readonly timeSeconds: number
   /** The time of the person's first event, in seconds. */
   readonly personSinceSeconds: number
-  /** 16 bytes. They are overwritten when the next event is drawn. */
+  /** The 16 bytes of the uuid. They are overwritten when the next event is drawn. */
   readonly uuidBytes: Uint8Array
   readonly properties: WorkloadProperties
 }
 
 const FREQUENT_NAMES = ['$pageview', '$autocapture', '$pageleave'] as const
 const FREQUENT_SHARES = [0.3, 0.14, 0.08] as const
-/** The first name is the most frequent. Each gets 1 / (index + 2) of the remaining share. */
+/** The less frequent names. The share of each name is 1 / (index + 2) of the share that the names before it leave. */
 const OTHER_NAMES = [
   'product viewed',
   'cart filled',
@@ -93,7 +93,7 @@ const OTHER_NAMES = [
   'tour finished',
   'help opened',
 ] as const
-/** All names. */
+/** The names of all events. */
 export const EVENT_NAMES: readonly string[] = [...FREQUENT_NAMES, ...OTHER_NAMES]
 
 const PAGES = [
@@ -137,12 +137,12 @@ const CHANNELS = [
 const PLANS = ['free', 'starter', 'pro', 'enterprise'] as const
 
 const SECONDS_PER_DAY = 86_400
-/** Mean time between two events of a session. */
+/** The mean time in seconds between two events of a session. */
 const STEP_SECONDS = 60
 const EVENTS_PER_SESSION_MAX = 8
-/** The minimum of sessions that a person has on average. */
+/** A person has at least this many sessions on average. */
 const SESSIONS_PER_PERSON_MIN = 1.5
-/** After this share of all sessions every person has occurred. */
+/** All persons have occurred after this share of all sessions. */
 const GROWING_SHARE = 0.97
 const LATE_SECONDS_MAX = 9
 const UUID_BYTES = 16
@@ -153,23 +153,23 @@ interface Session {
   id: string
 }
 
-/** Draws events one after the other, in order of arrival. About 1 us for each event. */
+/** Draws events one after the other, in the order of arrival. An event takes about 1 us. */
 export class AnalyticWorkload {
   readonly #random: () => number
   readonly #persons: number
   readonly #startSeconds = WORKLOAD_START_MS / 1000
   readonly #secondsPerEvent: number
   readonly #eventsPerSession: number
-  /** Share of the sessions that are the first of a person. */
+  /** The share of sessions that are the first session of a new person. */
   readonly #newShare: number
-  /** By person: the times of the last and the first event, 0 before there is one. */
+  /** For each person, the times of the last and of the first event. 0 means that the person has no event yet. */
   readonly #lastSeconds: Uint32Array
   readonly #firstSeconds: Uint32Array
   readonly #sessions: Session[]
   readonly #shares: Float64Array
   readonly #uuid = new Uint8Array(UUID_BYTES)
   #drawn = 0
-  /** Persons that have occurred. */
+  /** The number of persons that have occurred. */
   #seen = 0
 
   constructor({ seed, events, persons }: WorkloadSize) {
@@ -216,7 +216,7 @@ export class AnalyticWorkload {
     return at(items, this.#below(items.length))
   }
 
-  /** A session whose person has no event in this second yet. */
+  /** Returns a session whose person has no event in this second yet. */
   #sessionAt(now: number): Session {
     for (;;) {
       const index = this.#below(this.#sessions.length)
@@ -234,7 +234,7 @@ export class AnalyticWorkload {
     return { person: this.#nextPerson(), channel: this.#pick(CHANNELS), id }
   }
 
-  /** A UUID of version 7 with the time of the start, as SDKs create it. */
+  /** Returns a UUID of version 7 with the time at which the session starts, as SDKs create it. */
   #sessionId(startSeconds: number): string {
     const hex = (number: number, digits: number) => number.toString(16).padStart(digits, '0')
     const drawn = (digits: number) => hex(this.#below(16 ** digits), digits)
@@ -243,7 +243,7 @@ export class AnalyticWorkload {
     return `${early}-${late}-7${drawn(3)}-8${drawn(3)}-${drawn(6)}${drawn(6)}`
   }
 
-  /** A new person, or one of the earliest or latest. Some return far more often than others. */
+  /** Returns a new person, or one of the earliest or latest persons. Some persons return far more often than others. */
   #nextPerson(): number {
     const isNew = this.#seen < this.#persons && this.#random() < this.#newShare
     if (isNew || this.#seen === 0) return this.#seen++
@@ -305,7 +305,10 @@ function at<T>(items: readonly T[], index: number): T {
   return item
 }
 
-/** Numbers from 0 to below 1 (mulberry32), the same sequence for the same seed. */
+/**
+ * Returns a function that draws numbers of at least 0 and less than 1 (mulberry32). The same seed gives the same
+ * sequence.
+ */
 function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {

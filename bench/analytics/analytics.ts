@@ -35,7 +35,7 @@ export const ANALYTICS: Bench = {
   run: measure,
 }
 
-/** The number of events for the question about a smaller project. */
+/** The number of events in the store for the question about a smaller project. */
 const SMALL_EVENTS = 1_000_000
 const SMALL_ANSWER_MS_MAX = 50
 const MEMORY_MIB_MAX = 600
@@ -53,7 +53,7 @@ async function measure(context: BenchContext): Promise<void> {
   const memory = new MemoryWatch(daemon)
   context.cleanUpWith(async () => void memory.stop())
   await measureSpeed(context, questions, found, daemon, server)
-  // From here on it would only take processor time and memory from the daemon.
+  // The server is not needed any more, and would take processor time and memory from the daemon.
   await server.stop()
   await measureBesideQuestions(context, daemon, questions)
   context.report({
@@ -67,7 +67,10 @@ async function measure(context: BenchContext): Promise<void> {
   await measureSmall(context, events <= SMALL_EVENTS ? dataDir : null, questions)
 }
 
-/** The number of persons that each question finds. Uses a separate daemon, because pages of this size take memory. */
+/**
+ * Returns the number of persons that each question finds. It uses a separate daemon, because pages of this size take
+ * memory.
+ */
 async function compare(
   context: BenchContext,
   dataDir: string,
@@ -128,7 +131,10 @@ async function measureSpeed(
   ours.close()
 }
 
-/** `dataDir`: a directory that already has few enough events, or null. */
+/**
+ * Measures the questions about a smaller project. `dataDir` is a directory that already contains a suitable number of
+ * events, or null.
+ */
 async function measureSmall(
   context: BenchContext,
   dataDir: string | null,

@@ -2,17 +2,17 @@
 import { formatUuid } from '../../src/base/ids.ts'
 import type { WorkloadEvent } from './analytics-workload.ts'
 
-/** A table `events` whose columns are those of `rowOf`. */
+/** A table `events` whose columns are the values of a line of `rowOf`. */
 export interface EventTable {
-  /** Adds lines of `rowOf`, each with a line break at its end. */
+  /** Adds lines of `rowOf`. Each line ends with a line break. */
   insert(rows: string): Promise<void>
-  /** Sorts and merges everything that was added so far. Returns the number of rows. */
+  /** Sorts and merges all rows that were added so far. Returns the number of rows. */
   settle(): Promise<number>
 }
 
 /**
- * Returns one event as a line: its values in the order of the columns of the table, separated by tabs. No text of the
- * workload needs escaping.
+ * Returns one event as a line: its values in the order of the columns, separated by tabs. The workload contains no text
+ * that needs escaping.
  */
 export function rowOf(event: WorkloadEvent, personUuid: string): string {
   const { properties: of } = event

@@ -1,6 +1,6 @@
 /**
- * The parts of the bench `queries` without a baseline: what the page of a site asks at once, figures and
- * eight tables of 30 days in a million events, and the names of the properties of a project.
+ * The parts of the bench `queries` that have no baseline: the queries that a page of a web site sends at once (figures
+ * and eight tables over 30 days with a million events), and the list of the property names of a project.
  */
 import { type Daemon, PROJECT_KEY } from '../daemon.ts'
 import type { BenchContext } from '../harness.ts'
@@ -12,7 +12,7 @@ import { Asker } from './query-asker.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 30
-/** The days of the queries have a million events. */
+/** The 30 days of the queries contain a million of these events. */
 const EVENTS = 3_000_000
 const TABLES = [
   'Page',
@@ -32,7 +32,8 @@ const PROPERTIES_PER_EVENT = 100
 const NAMES_MS_MAX = 20
 
 /**
- * Reports the time of the nine queries together, one after the other and all at once, the first and the second time.
+ * Reports the time that the nine queries take together, one after the other and all at once. Both are measured for the
+ * first and for the second time.
  */
 export async function measureWeb(context: BenchContext): Promise<void> {
   const { dataDir } = await fillAll(context, context.events(40_000, EVENTS), [])
@@ -43,7 +44,7 @@ export async function measureWeb(context: BenchContext): Promise<void> {
     const daemon = await context.startDaemon({ dataDir })
     const asker = new Asker(daemon)
     const all = () => Promise.all(webQueries().map((query) => asker.ask(query)))
-    // The threads have started.
+    // Before the measurement, all threads have started and answered a query.
     await Promise.all(
       [1, 2].map(() => asker.ask({ kind: 'EventsQuery', select: ['event'], limit: 1 })),
     )
@@ -71,7 +72,7 @@ export async function measureWeb(context: BenchContext): Promise<void> {
   })
 }
 
-/** Reports the time of a page of names in a project with many of them. They arrive with a few new events. */
+/** Reports the time of a page of names in a project with many names. The names arrive with a few new events. */
 export async function measureNames(context: BenchContext, daemon: Daemon): Promise<void> {
   const batch = Array.from({ length: PROPERTIES / PROPERTIES_PER_EVENT }, (_, event) => {
     const names = Array.from({ length: PROPERTIES_PER_EVENT }, (_, index): [string, number] => {

@@ -38,31 +38,31 @@ export const QUERIES: Bench = {
 
 const MEMORY_MIB_MAX = 600
 const WARM_UPS = 4
-/** One in this many events is new when a question is asked again. */
+/** Before a question is asked again, one event in this many is new. */
 const NEW_SHARE = 1000
 const SPEED_AGAIN_MIN = 20
-/** The required speed of the first asking as a multiple of DuckDB's. */
+/** How many times as fast as DuckDB the daemon must be when a question is asked for the first time. */
 const DUCKDB_SPEED_MIN = 2
 const BREAKDOWN_P95_MS_MAX = 150
 const BREAKDOWN_ASKED = 20
 
-/** A database that answers the same questions. */
+/** A database that answers the same questions as the daemon. */
 interface Peer {
   readonly name: string
-  /** The version that it reports. */
+  /** The version text of the database. */
   readonly version: string
   readonly pid: number
   readonly table: EventTable
-  /** Returns the lines of a question's statement, in any order. */
+  /** Returns the lines that the statement of a question returns, in any order. */
   lines(question: NumberQuestion): Promise<readonly string[]>
-  /** Answers a question and drops the answer. */
+  /** Runs the statement of a question, and ignores its result. */
   run(question: NumberQuestion): Promise<unknown>
-  /** The required speed of the first asking as a multiple of the peer's. */
+  /** How many times as fast as this database the daemon must be when a question is asked for the first time. */
   speedMin(question: NumberQuestion): number
   stop(): Promise<void>
 }
 
-/** Starts ClickHouse and DuckDB with an empty table each, until the bench ends. */
+/** Starts ClickHouse and DuckDB, each with an empty table. They run until the bench ends. */
 async function startPeers(context: BenchContext): Promise<readonly Peer[]> {
   const threads = availableParallelism()
   const server = await startClickHouse(context.newFolder(), threads)
@@ -102,7 +102,7 @@ async function measure(context: BenchContext): Promise<void> {
   const againRounds = context.rounds(7, 2)
   const peers = await startPeers(context)
   const tables = peers.map(({ table }) => table)
-  // One request more than is timed.
+  // There is one round more than the rounds that are timed.
   const filled = await fillAll(context, events, tables, newEvents * (againRounds + 1))
   const daemon = await context.startDaemon({ dataDir: filled.dataDir })
   const memory = new MemoryWatch(daemon)
@@ -130,33 +130,33 @@ async function measure(context: BenchContext): Promise<void> {
   await measureWeb(context)
 }
 
-/** Asks questions in one of their forms. */
+/** Asks a daemon questions, in one of the forms of their queries. */
 class Questioner extends Asker {
   #variant = 0
 
-  /** Written in a new form. Returns the bytes of the answer. */
+  /** Asks a question with a text that was not used before. Returns the answer. */
   first({ body }: NumberQuestion): Promise<string> {
     return this.ask(body(++this.#variant))
   }
 
-  /** Always written in the same form. */
+  /** Asks a question with the same text each time. */
   again({ body }: NumberQuestion): Promise<string> {
     return this.ask(body(0))
   }
 
-  /** Variants are used again by the next question. */
+  /** Starts again with the first form. The next question has no cached results yet, so it can use the same forms. */
   beginQuestion(): void {
     this.#variant = 0
   }
 }
 
-/** The daemon and the databases that it is compared with. */
+/** The daemon, and the databases that it is compared with. */
 interface Sides {
   readonly asker: Questioner
   readonly peers: readonly Peer[]
 }
 
-/** Throws unless all sides return the same numbers, in every form of the query. */
+/** Throws unless all sides return the same numbers, for every form of the query. */
 async function expectSame({ asker, peers }: Sides, question: NumberQuestion): Promise<void> {
   const { shown = (lines) => lines } = question
   asker.beginQuestion()
@@ -176,7 +176,10 @@ async function expectSame({ asker, peers }: Sides, question: NumberQuestion): Pr
   }
 }
 
-/** Times and processor times of a question, in milliseconds. Index 0 is the daemon; the peers follow in their order. */
+/**
+ * The times and processor times of a question, in milliseconds. Index 0 is the daemon; the databases follow in their
+ * order.
+ */
 class Times {
   readonly #sides: Sides
   readonly #pids: readonly number[]
@@ -199,7 +202,7 @@ class Times {
     this.#cpuMs[side] = (this.#cpuMs[side] ?? 0) + (cpuSeconds(pid) - before) * 1000
   }
 
-  /** Reports one figure for each peer. `speedMin` is the target of the ratio. */
+  /** Reports one figure for each database. `speedMin` is the target of the ratio. */
   report(context: BenchContext, figure: string, speedMin: (peer: Peer) => number): void {
     const medians = this.#ms.map(median)
     const rounds = this.#ms[0]?.length ?? 0
@@ -267,12 +270,12 @@ async function measureBreakdown(
 
 interface NewEvents {
   readonly rounds: number
-  /** The values of each round. */
+  /** The number of new events before each round. */
   readonly newEvents: number
   readonly addLater: () => Promise<void>
 }
 
-/** Between two requests of a question all sides get new events. */
+/** Asks each question again and again. Between two requests of a question, all sides get new events. */
 async function measureAgain(
   context: BenchContext,
   questions: readonly NumberQuestion[],

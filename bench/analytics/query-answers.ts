@@ -35,7 +35,7 @@ const RARE = 'survey shown'
 
 interface Compared {
   readonly name: string
-  /** Tenrec's lines, in any order. */
+  /** Returns the lines of Tenrec's answer, in any order. */
   readonly ours: (asker: Asker) => Promise<readonly string[]>
   readonly statement: string
 }
@@ -60,7 +60,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** Returns the number of equal lines. Throws unless all are equal. */
+/** Returns the number of lines. Throws unless the lines of both sides are equal. */
 async function compare(one: Compared, asker: Asker, server: ClickHouse): Promise<number> {
   const text = await server.query(`${one.statement} FORMAT TabSeparated`)
   const theirs = (text === '' ? [] : text.trimEnd().split('\n')).sort()
@@ -71,7 +71,10 @@ async function compare(one: Compared, asker: Asker, server: ClickHouse): Promise
   throw new Error(`${one.name}: ${ours.length} and ${theirs.length} lines differ: ${example}`)
 }
 
-/** Sessions in ClickHouse that have a view in the range. `candidates` are these views. */
+/**
+ * Returns a subquery for the sessions in ClickHouse that have a view in the range. The column `candidates` is the
+ * number of these views.
+ */
 function sessions(): string {
   const urlOf = (pick: string) =>
     `replaceOne(${pick}(toString(current_url), timestamp, event = '${VIEW}'), '${PAGE_ORIGIN}', '')`
@@ -152,7 +155,10 @@ async function tableLines(
   )
 }
 
-/** A page of events by time, without those at its last moment, because there may be more of them. */
+/**
+ * Compares a page of events, ordered by time. It leaves out the events at the last moment of the page, because not all
+ * events of this moment may be on the page.
+ */
 function eventList(): Compared {
   const filter = { key: 'channel', value: SEARCHED_CHANNEL, operator: 'exact', type: 'event' }
   const wanted = `event = '${VIEW}' AND channel = '${SEARCHED_CHANNEL}' AND ${withinDays()}`
@@ -183,7 +189,7 @@ function eventList(): Compared {
   }
 }
 
-/** All persons with a rare event. */
+/** Compares all persons who have a rare event. */
 function personList(): Compared {
   const trends = {
     kind: 'TrendsQuery',
@@ -212,7 +218,7 @@ interface TimelineEntry {
   readonly events: readonly { readonly id: string; readonly timestamp: string }[]
 }
 
-/** All sessions of the person with the most events. */
+/** Compares all sessions of the person with the most events. */
 async function timeline(server: ClickHouse): Promise<Compared> {
   const busiest =
     'SELECT person_id FROM events GROUP BY person_id ORDER BY count() DESC, person_id LIMIT 1'
@@ -221,11 +227,11 @@ async function timeline(server: ClickHouse): Promise<Compared> {
     name: 'the timeline of a person',
     ours: async (asker) => {
       const kind = 'SessionsTimelineQuery'
-      /** The session of each event. Pages overlap by the moment of the last event. */
+      /** The session of each event. Two successive pages both contain the moment of the last event. */
       const sessionOf = new Map<string, string>()
       let before = momentOf(WORKLOAD_DAYS + 1)
       for (let hasMore = true; hasMore; ) {
-        // The page does not contain events at the moment `after` itself.
+        // A page does not contain the events at the moment `after` itself.
         const page = await answer(asker, { kind, personId, after: momentOf(-1), before })
         const known = sessionOf.size
         let oldestMs = Number.POSITIVE_INFINITY
@@ -263,7 +269,7 @@ function momentOf(day: number): string {
   return new Date(WORKLOAD_START_MS + day * DAY_MS).toISOString()
 }
 
-/** The last days of the workload. */
+/** Returns the condition for events in the last days of the workload. */
 function withinDays(moment = 'timestamp'): string {
   const from = WORKLOAD_START_MS / 1000 + ((WORKLOAD_DAYS - DAYS) * DAY_MS) / 1000
   return `${moment} >= toDateTime(${from}) AND ${moment} < toDateTime(${from + (DAYS * DAY_MS) / 1000})`

@@ -4,7 +4,7 @@ import { text as readText } from 'node:stream/consumers'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { PROJECT_ID } from './analytics-store.ts'
 
-/** Sends requests to a daemon with its personal key. All methods throw unless the answer is 200. */
+/** Sends queries to a daemon with its personal key. All methods throw unless the status of the answer is 200. */
 export class Asker {
   readonly daemon: Daemon
   readonly #agent = new Agent({ keepAlive: true })
@@ -13,7 +13,7 @@ export class Asker {
     this.daemon = daemon
   }
 
-  /** Returns the answer to a query. */
+  /** Returns the text of the answer to a query. */
   ask(query: object): Promise<string> {
     return this.#send('POST', `/api/projects/${PROJECT_ID}/query/`, JSON.stringify({ query }))
   }

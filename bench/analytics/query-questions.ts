@@ -1,28 +1,28 @@
 /**
- * The questions of the bench `queries`: each as a query that counts, and as statements for ClickHouse and for DuckDB
- * with the same numbers. The statements are the fastest of several tested forms.
+ * The questions of the bench `queries`. Each is a query that counts, and a statement for ClickHouse and one for DuckDB
+ * that return the same numbers. The statements are the fastest of several tested forms.
  */
 import { SEARCHED_CHANNEL, WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-workload.ts'
 
-/** A question to all sides. */
+/** A question that all sides answer. */
 export interface NumberQuestion {
   readonly name: string
   /**
-   * The body of a request. `variant` (0 to 80) changes the text of the query without changing its meaning, so that
-   * cached results of another variant do not help.
+   * Returns the body of a request. `variant` (0 to 80) changes the text of the query but not its meaning, so that the
+   * cached result of another variant does not help.
    */
   readonly body: (variant: number) => object
   readonly clickHouse: string
   readonly duckDb: string
-  /** The numbers of an answer, in the form of the lines of the statements. */
+  /** Returns the numbers of an answer, in the form of the lines that the statements return. */
   readonly lines: (results: readonly AnsweredItem[]) => readonly string[]
-  /** The lines of a statement that an answer shows. Absent: all. */
+  /** Selects the lines of a statement that the answer of the daemon also shows. If it is absent, it shows all lines. */
   readonly shown?: (lines: readonly string[]) => readonly string[]
-  /** The required speed of the first request as a multiple of ClickHouse's. */
+  /** How many times as fast as ClickHouse the daemon must be when the question is asked for the first time. */
   readonly speedMin: number
 }
 
-/** The members that are read. Each kind of query has some of them. */
+/** The members of an answer that are read. Each kind of query has some of them. */
 export interface AnsweredItem {
   readonly days?: readonly string[]
   readonly data?: readonly number[]
@@ -42,17 +42,17 @@ const CLICK = '$autocapture'
 const FUNNEL = [VIEW, 'product viewed', 'checkout started'] as const
 const FUNNEL_DAYS = 14
 const RETENTION_WEEKS = 11
-/** Sundays. */
+/** The days, counted from 0, with which retention and lifecycle start. They are Sundays. */
 const RETENTION_DAY = 18
 const LIFECYCLE_DAY = 4
 const LIFECYCLE_WEEKS = 12
 const SESSION_GAP_SECONDS = 1800
 const STEPS_MAX = 5
 const EDGES_MAX = 50
-/** Columns that variants add to retention after the last column with data. */
+/** The number of columns that a variant may add to a retention table. They come after the last column that has data. */
 const COLUMNS_MAX = 100 - RETENTION_WEEKS
 
-/** All questions, in the order of the table. */
+/** Returns all questions, in the order of the table of results. */
 export function numberQuestions(): readonly NumberQuestion[] {
   return [
     trends('trends, events, 7 days', 'total', 7),
@@ -214,7 +214,7 @@ function stickiness(days: number): NumberQuestion {
 
 function lifecycle(): NumberQuestion {
   const [from, to] = [LIFECYCLE_DAY, LIFECYCLE_DAY + 7 * LIFECYCLE_WEEKS]
-  // Week 0 is the one before.
+  // Week 0 is the week before the first week of the lifecycle.
   const bitOf = (moment: string): string =>
     `bitShiftLeft(toUInt32(1), toUInt8(${weekSince(from - 7, moment)}))`
   const isLater = `person_created_at >= ${dateTime(from - 7)}`
@@ -249,7 +249,9 @@ function lifecycle(): NumberQuestion {
   }
 }
 
-/** The most frequent steps from one page to another in sessions, and how long they took together. */
+/**
+ * Finds the most frequent steps from one page to another within sessions, and the time that each step took in total.
+ */
 function paths(days: number): NumberQuestion {
   const visits =
     'SELECT groupArray(toUInt32(timestamp)) AS seen, ' +
@@ -264,7 +266,7 @@ function paths(days: number): NumberQuestion {
     `arrayPushFront(arrayPopBack(times), 0)) AS starts FROM (${ordered})`
   const kept = (list: string): string =>
     `arrayFilter((one, start, url, before) -> start OR url != before, ${list}, starts, urls, previous)`
-  // Of equal pages in a row the last one says when.
+  // If a person views the same page several times in a row, the time of the last view counts.
   const moments =
     'arrayFilter((one, start, url, next) -> start OR url != next, times, ' +
     "arrayPushBack(arrayPopFront(starts), 1), urls, arrayPushBack(arrayPopFront(urls), ''))"
@@ -302,8 +304,8 @@ function paths(days: number): NumberQuestion {
 }
 
 /**
- * A person reaches a step if the latest start before it is within the window: each event has the latest start of the
- * step before, as window functions find it.
+ * Returns the statement for a funnel. Each event gets the time of the latest earlier start of a funnel, as window
+ * functions find it. A person reaches a step if this start lies within the window.
  */
 function duckFunnel(names: readonly string[], days: number): string {
   const [first, second, third] = names
@@ -385,13 +387,15 @@ function duckPaths(days: number): string {
   )
 }
 
-/** The bit of the week of a moment, counted from the begin of a day. */
+/**
+ * Returns the expression for a bit that stands for the week of a moment. Weeks are counted from the beginning of `day`.
+ */
 function duckWeekBit(day: number, moment = 'timestamp'): string {
   const startMs = WORKLOAD_START_MS + day * DAY_MS
   return `(1::BIGINT << ((epoch_ms(${moment}) - ${startMs}) // ${WEEK_MS}))`
 }
 
-/** `within` for DuckDB. */
+/** Does the same as `within`, for DuckDB. */
 function duckWithin(fromDay: number, toDay: number): string {
   return `timestamp >= ${duckTime(fromDay)} AND timestamp < ${duckTime(toDay)}`
 }
@@ -400,10 +404,10 @@ function duckTime(day: number): string {
   return `TIMESTAMP '${dateOf(day)} 00:00:00'`
 }
 
-/** The edges that a way leads to from a first step. */
+/** Returns the edges that can be reached from a first step. */
 function connected(lines: readonly string[]): readonly string[] {
   const targets = new Set<string | undefined>()
-  // The number of the step comes first, so that each edge stands behind those that lead to it.
+  // The number of the step comes first in a line. After sorting, each edge comes after the edges that lead to it.
   return [...lines].sort().filter((line) => {
     const [source = '', target] = line.split('\t')
     const isShown = source.startsWith('1_') || targets.has(source)
@@ -412,7 +416,7 @@ function connected(lines: readonly string[]): readonly string[] {
   })
 }
 
-/** The last moment moves within a second in which nothing happens any more. */
+/** Returns a range of days. `variant` moves its end within the last second, in which there are no events. */
 function range(fromDay: number, toDay: number, variant: number) {
   const end = new Date(WORKLOAD_START_MS + toDay * DAY_MS - 1 - variant).toISOString()
   return { dateRange: { date_from: dateOf(fromDay), date_to: end, explicitDate: true } }
@@ -422,13 +426,13 @@ function lastDays(days: number, variant: number) {
   return range(WORKLOAD_DAYS - days, WORKLOAD_DAYS, variant)
 }
 
-/** Weeks since the begin of a day. */
+/** Returns the expression for the number of weeks since the beginning of `day`. */
 function weekSince(day: number, moment = 'timestamp'): string {
   const startSeconds = (WORKLOAD_START_MS + day * DAY_MS) / 1000
   return `intDiv(toUInt32(${moment}) - ${startSeconds}, 604800)`
 }
 
-/** Days from 0; the last one is not part of it. */
+/** Returns the condition for events in a range of days, counted from 0. `toDay` is exclusive. */
 function within(fromDay: number, toDay: number): string {
   return `timestamp >= ${dateTime(fromDay)} AND timestamp < ${dateTime(toDay)}`
 }

@@ -1,6 +1,7 @@
 /**
- * Baseline: the server of Debian's package clickhouse-server, started on loopback with all its files in a folder of the
- * bench, and stopped afterwards. Installs the package if it is missing and the bench has the rights.
+ * Baseline: the server of Debian's package clickhouse-server. It runs on the loopback address with all its files in a
+ * folder of the bench, and is stopped afterwards. The package is installed if it is missing and the bench has the
+ * rights to do so.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -17,22 +18,22 @@ const START_POLL_MS = 100
 const STOP_MS_MAX = 30_000
 const INSTALL_MS_MAX = 300_000
 
-/** A running server. */
+/** A running ClickHouse server. */
 export interface ClickHouse {
   readonly pid: number
-  /** The URL of its HTTP interface, on loopback. */
+  /** The port of its HTTP interface on the loopback address. */
   readonly port: number
-  /** Its own version text, for the notes. */
+  /** The version text of the server, for the notes. */
   readonly version: string
   /**
-   * Runs a statement and returns its answer as text. `data` follows the statement, for rows to be inserted. Throws with
-   * the server's message if it refuses.
+   * Runs a statement and returns its answer as text. `data` are rows to insert; they follow the statement. If the
+   * server refuses the statement, throws its message.
    */
   query(statement: string, data?: string): Promise<string>
   stop(): Promise<void>
 }
 
-/** Starts a server in an empty folder. Throws if there is none and none can be installed. */
+/** Starts a server in an empty folder. Throws if the server is not installed and cannot be installed. */
 export async function startClickHouse(folder: string, threads: number): Promise<ClickHouse> {
   const program = findProgram() ?? install()
   const port = await freePort()
@@ -69,7 +70,7 @@ function findProgram(): string | null {
   return folders.map((folder) => join(folder, PACKAGE)).find((path) => existsSync(path)) ?? null
 }
 
-/** Debian starts an installed service. This one is not needed. */
+/** Installs the package. Debian starts an installed service, which the bench does not need. */
 function install(): string {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const words = ['install', '-y', '--no-install-recommends', PACKAGE]
@@ -85,7 +86,7 @@ function install(): string {
   return program
 }
 
-/** The settings of the package that affect speed, and one thread for each core. */
+/** Writes the settings of the package that affect speed, and the setting for one thread per core. */
 function writeConfiguration(folder: string, port: number, threads: number): string {
   for (const name of ['data', 'temporary', 'files', 'schemas']) mkdirSync(join(folder, name))
   const path = (name: string): string => `${join(folder, name)}/`
@@ -110,7 +111,7 @@ function writeConfiguration(folder: string, port: number, threads: number): stri
   const users = [
     '<yandex>',
     `<profiles><default><max_threads>${threads}</max_threads>`,
-    // Off by default in this old version, although it is twice as fast for most texts.
+    // This old version has the type turned off by default, although it is twice as fast for most texts.
     '<allow_experimental_low_cardinality_type>1</allow_experimental_low_cardinality_type>',
     '</default></profiles>',
     '<users><default><password></password><networks><ip>127.0.0.1</ip></networks>',

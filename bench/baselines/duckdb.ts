@@ -1,5 +1,5 @@
 /**
- * Baseline: DuckDB in a process of its own, with a database file in a folder of the bench. The process answers one
+ * Baseline: DuckDB in a separate process, with a database file in a folder of the bench. The process answers one
  * statement after the other over Node's IPC channel.
  */
 import { writeFileSync } from 'node:fs'
@@ -10,13 +10,16 @@ import { type Role, startRole } from '../operate/roles.ts'
 /** A running process with an open database. */
 export interface DuckDb {
   readonly pid: number
-  /** Its own version text, for the notes. */
+  /** The version text of DuckDB, for the notes. */
   readonly version: string
-  /** Runs a statement and reads its whole result, but returns nothing. Throws with the message of DuckDB. */
+  /**
+   * Runs a statement and reads its whole result, but returns nothing. If DuckDB refuses the statement, throws its
+   * message.
+   */
   run(statement: string): Promise<void>
-  /** Runs a statement and returns its rows, with the values of each row separated by tabs. */
+  /** Runs a statement and returns its rows. The values of a row are separated by tabs. */
   lines(statement: string): Promise<readonly string[]>
-  /** Writes rows to a file that statements can read, and returns its path. The file replaces the one before. */
+  /** Writes rows to a file that statements can read, and returns its path. The next call replaces the file. */
   rowFile(rows: string): string
   stop(): Promise<void>
 }
@@ -56,18 +59,18 @@ export async function startDuckDb(folder: string, threads: number): Promise<Duck
 }
 
 async function linesOf(role: Role): Promise<readonly string[]> {
-  // Written by this file.
+  // This file writes the message, in the helper process of the same build.
   const { lines = [], error } = (await role.receive()) as Reply
   if (error !== undefined) throw new Error(`DuckDB refused: ${error}`)
   return lines
 }
 
-/** Serves the runner: the first message opens the database, and each further message is a `Request`. */
+/** Runs in the helper process. The first message opens the database, and each further message is a `Request`. */
 export function serveDuckDb(): void {
   let ready: Promise<Database> | null = null
   process.on('disconnect', () => process.exit(0))
   process.on('message', (message: unknown) => {
-    // Written by this file of the same build.
+    // This file writes the message, in the main process of the same build.
     const isFirst = ready === null
     ready ??= open(message as OpenRequest)
     const answer = isFirst

@@ -1,14 +1,14 @@
 /**
- * Baseline: the typical first implementation of a team. A fastify server accepts the same requests as Tenrec and writes
- * the events to PostgreSQL: INSERT for one, COPY for a batch. It answers after the commit. The packages come from a
- * folder in which the bench has installed them.
+ * Baseline: the server that a team would typically write first. A fastify server accepts the same requests as Tenrec
+ * and writes the events to PostgreSQL, with INSERT for one event and COPY for a batch. It answers after the commit. The
+ * bench has installed the packages in a folder of its own.
  */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
-/** Sent by the runner. */
+/** The message that the main process sends. */
 export interface FastifyOptions {
-  /** The folder with node_modules. */
+  /** The folder that contains node_modules. */
   readonly folder: string
   readonly databasePort: number
   readonly databasePassword: string
@@ -26,7 +26,7 @@ interface Sink {
   once(event: 'finish' | 'error', listener: (error?: Error) => void): void
 }
 
-/** The used parts of the package pg. */
+/** The parts of the package pg that are used. */
 interface Client {
   query(statement: { name: string; text: string; values: readonly unknown[] }): Promise<unknown>
   query(stream: Sink): Sink
@@ -37,7 +37,7 @@ interface Pool extends Client {
   connect(): Promise<Client>
 }
 
-/** The used parts of fastify. */
+/** The parts of fastify that are used. */
 interface Application {
   post(path: string, handler: (request: { readonly body: unknown }) => Promise<object>): void
   listen(options: { host: string; port: number }): Promise<string>
@@ -49,11 +49,11 @@ const INSERT =
   'INSERT INTO events (uuid, event, distinct_id, timestamp, properties) VALUES ($1, $2, $3, $4, $5)'
 const COPY = 'COPY events (uuid, event, distinct_id, timestamp, properties) FROM STDIN'
 
-/** Serves the runner: it receives options and returns the port. */
+/** Runs in the helper process: receives options and returns the port. */
 export function serveFastify(): void {
   process.on('disconnect', () => process.exit(0))
   process.once('message', (message: unknown) => {
-    // Written by baselines/fastify.ts of the same build.
+    // baselines/fastify.ts of the same build writes the message.
     start(message as FastifyOptions).then(
       (port) => process.send?.({ port }),
       (error: unknown) => {
@@ -66,7 +66,7 @@ export function serveFastify(): void {
 
 async function start(options: FastifyOptions): Promise<number> {
   const load = createRequire(join(options.folder, 'package.json'))
-  // As the documentation of these packages shows.
+  // The code follows the documentation of the two packages.
   const fastify = load('fastify') as (options: object) => Application
   const { Pool: PoolClass } = load('pg') as { Pool: new (options: object) => Pool }
   const { from } = load('pg-copy-streams') as { from: (statement: string) => Sink }

@@ -1,4 +1,4 @@
-/** Starts the baseline of `fastify-server.ts`, with PostgreSQL behind it. */
+/** Starts the baseline of `fastify-server.ts` and its PostgreSQL. */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BenchContext } from '../harness.ts'
@@ -10,7 +10,7 @@ import { runProgram } from './programs.ts'
 const PACKAGES = ['fastify@5.12.8', 'pg@8.23.1', 'pg-copy-streams@7.0.0']
 const INSTALL_MS_MAX = 120_000
 const QUERY_MS_MAX = 30_000
-/** Generous where it is cheap. The settings that make a commit durable keep their defaults. */
+/** Settings that make PostgreSQL faster without risk. The settings that make a commit durable keep their defaults. */
 const SETTINGS = [
   'synchronous_commit=on',
   'fsync=on',
@@ -25,7 +25,7 @@ const TABLE =
   'CREATE TABLE events (uuid uuid NOT NULL, event text NOT NULL, distinct_id text NOT NULL, ' +
   'timestamp timestamptz NOT NULL, properties jsonb NOT NULL)'
 
-/** A running server and its database. */
+/** A running fastify server with its database. */
 export interface FastifyPostgres {
   readonly port: number
   readonly pids: readonly number[]
@@ -34,7 +34,9 @@ export interface FastifyPostgres {
   query(statement: string): Promise<string>
 }
 
-/** Installs the packages, starts both servers, and creates the table without any index. Ends with the bench. */
+/**
+ * Installs the packages, starts both servers, and creates the table without an index. Both servers end with the bench.
+ */
 export async function startFastify(context: BenchContext): Promise<FastifyPostgres> {
   const database = await startPostgres(context, SETTINGS)
   const { BENCH_FASTIFY_DIR: folder = context.newFolder() } = process.env
@@ -58,7 +60,7 @@ export async function startFastify(context: BenchContext): Promise<FastifyPostgr
     databasePort: database.port,
     databasePassword: database.password,
   } satisfies FastifyOptions)
-  // Written by fastify-server.ts of the same build.
+  // fastify-server.ts of the same build writes the message.
   const { port } = (await role.receive()) as { readonly port: number }
   const pids = [role.pid, database.child.pid ?? 0]
   const packages = PACKAGES.slice(0, 2).join(', ')

@@ -1,6 +1,6 @@
 /**
- * Baseline: InfluxDB 1.x, points of the line protocol: the event's name as tag, everything else as fields.
- * Its log is flushed before each answer, which is its default.
+ * Baseline: InfluxDB 1.x with points of the line protocol. The name of an event is a tag, and everything else is a
+ * field. By default, InfluxDB flushes its log before each answer.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,12 +13,12 @@ export interface InfluxDb {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** The number of points. */
+  /** Returns the number of stored points. */
   count(): Promise<number>
   clear(): Promise<void>
 }
 
-/** Starts InfluxDB with its files in the bench's folder. Ends with the bench. */
+/** Starts InfluxDB with its files in a folder of the bench. It ends with the bench. */
 export async function startInfluxDb(context: BenchContext): Promise<InfluxDb> {
   const program = findProgram('influxd', 'influxdb')
   const folder = context.newFolder()
@@ -52,7 +52,7 @@ export async function startInfluxDb(context: BenchContext): Promise<InfluxDb> {
   }
 }
 
-/** The settings of the package, except for paths, ports, and logging of each request. */
+/** Returns the settings of the package, with other paths and ports, and without a log of each request. */
 function configuration(folder: string, port: number, otherPort: number): string {
   const path = (name: string): string => {
     mkdirSync(join(folder, name))

@@ -11,14 +11,14 @@ export interface Nats {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** The number of messages in the stream. */
+  /** Returns the number of messages in the stream. */
   count(): Promise<number>
   clear(): Promise<void>
 }
 
 const STREAM = { name: 'EVENTS', subjects: ['events'], storage: 'file', retention: 'limits' }
 
-/** Starts NATS with its files in the bench's folder. Ends with the bench. */
+/** Starts NATS with its files in a folder of the bench. It ends with the bench. */
 export async function startNats(context: BenchContext): Promise<Nats> {
   const program = findProgram('nats-server', 'nats-server')
   const folder = context.newFolder()

@@ -7,16 +7,16 @@ import { type EventRequestOptions, generatorOf } from '../ingest/bodies.ts'
 export interface ParseLoopOptions extends Pick<EventRequestOptions, 'users' | 'isUniform'> {
   readonly seed: number
   readonly eventsPerBody: number
-  /** Distinct events. The loop repeats them until `events` are parsed. */
+  /** The number of distinct events. The loop repeats them until `events` are parsed. */
   readonly distinctEvents: number
   readonly events: number
 }
 
-/** Serves the runner: it receives options and returns CPU microseconds per event. */
+/** Runs in the helper process: receives options and returns CPU microseconds per event. */
 export function serveParseLoop(): void {
   process.on('disconnect', () => process.exit(0))
   process.on('message', (message: unknown) => {
-    // Written by harness.ts of the same build.
+    // harness.ts of the same build writes the message.
     process.send?.({ cpuUsPerEvent: measure(message as ParseLoopOptions) })
   })
 }
@@ -36,7 +36,7 @@ function bodiesOf(options: ParseLoopOptions): string[] {
   const bodies: string[] = []
   for (let events = 0; events < options.distinctEvents; events += options.eventsPerBody) {
     const body = generator.batch('phc_baseline', options.eventsPerBody)
-    // Converted through bytes, so that the text has the representation of a received body.
+    // Each text is made from bytes, so that V8 stores it in the same form as a received body.
     bodies.push(Buffer.from(JSON.stringify(body)).toString('utf8'))
   }
   return bodies

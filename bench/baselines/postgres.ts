@@ -1,6 +1,6 @@
 /**
- * PostgreSQL of Debian on loopback, with all its files in its own folder. It runs as an unprivileged user, because it
- * refuses to run as root.
+ * Runs Debian's PostgreSQL on the loopback address, with all its files in a folder of its own. It runs as an
+ * unprivileged user, because it refuses to run as root.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -24,13 +24,13 @@ const UNPRIVILEGED = ['postgres', 'nobody']
 const INITDB_MS_MAX = 60_000
 const START_MS_MAX = 60_000
 
-/** The user that runs PostgreSQL. Null: the user of the bench. */
+/** The user that runs PostgreSQL. Null means the user of the bench. */
 interface User {
   readonly uid: number
   readonly gid: number
 }
 
-/** A running PostgreSQL; its user is `bench`, its database `postgres`. */
+/** A running PostgreSQL. Its user is `bench`, and its database is `postgres`. */
 export interface Database {
   readonly child: ChildProcess
   readonly port: number
@@ -39,8 +39,8 @@ export interface Database {
 }
 
 /**
- * Starts PostgreSQL on an empty folder. `settings` are pairs such as `name=value`. Ends with the bench. Throws if it is
- * not installed.
+ * Starts PostgreSQL in an empty folder. `settings` are texts such as `name=value`. PostgreSQL ends with the bench.
+ * Throws if it is not installed.
  */
 export async function startPostgres(
   context: BenchContext,
@@ -48,7 +48,7 @@ export async function startPostgres(
 ): Promise<Database> {
   const binaries = postgresFolder()
   const user = unprivilegedUser()
-  // Not in the bench's own folder, which other users cannot enter.
+  // The folder of the bench cannot be used, because other users cannot enter it.
   const folder = mkdtempSync(join(tmpdir(), 'tenrec-bench-postgres-'))
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', removeFolder)
@@ -78,7 +78,7 @@ export async function startPostgres(
     ['-D', data, ...pairs.flatMap((pair) => ['-c', pair])],
     { ...options, stdio: 'ignore' },
   )
-  // Ends its own child processes, which SIGKILL would not.
+  // With SIGQUIT, PostgreSQL ends its child processes. With SIGKILL, they would continue.
   endWithBench(context, child, 'SIGQUIT')
   const isReady = ['--host=127.0.0.1', `--port=${port}`, '--quiet']
   await untilUp('PostgreSQL', child, () =>
@@ -101,7 +101,7 @@ function postgresFolder(): string {
   return folder
 }
 
-/** Null if the bench itself is unprivileged. */
+/** Returns the user for PostgreSQL, or null if the bench itself runs without privileges. */
 function unprivilegedUser(): User | null {
   if (process.getuid?.() !== 0) return null
   const lines = readFileSync('/etc/passwd', 'utf8').split('\n')

@@ -1,4 +1,4 @@
-/** Third-party programs that a bench starts on loopback and stops by their process. */
+/** Programs of other projects that a bench starts on the loopback address and stops at its end. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -12,7 +12,7 @@ const POLL_MS = 200
 const TELL_MS_MAX = 10_000
 const LAST_CHARACTERS = 400
 
-/** Retries `attempt` until it does not throw. Throws the last error when the time is up. */
+/** Retries `attempt` until it succeeds. If the time is over, throws its last error. */
 export async function untilUp(
   name: string,
   child: ChildProcess,
@@ -33,7 +33,8 @@ export async function untilUp(
 }
 
 /**
- * Returns the first of these programs that exists in Debian's folders. Throws with the name of the package to install.
+ * Returns the first of these programs that exists in Debian's folders. If there is none, throws an error that names the
+ * package to install.
  */
 export function findProgram(program: string, debianPackage: string): string {
   const folders = `${process.env['PATH'] ?? ''}${delimiter}/usr/bin${delimiter}/usr/sbin`
@@ -44,7 +45,7 @@ export function findProgram(program: string, debianPackage: string): string {
   throw new Error(`${program} is not installed: apt-get install ${debianPackage}`)
 }
 
-/** Starts a server that ends with the bench. `ready` is retried until it does not throw. */
+/** Starts a server that ends with the bench. `ready` is retried until it succeeds. */
 export async function startServer(
   context: BenchContext,
   command: readonly [string, ...string[]],
@@ -58,7 +59,10 @@ export async function startServer(
   return child
 }
 
-/** Sends a text to a loopback port and returns the answer up to `isDone`. Throws after some seconds. */
+/**
+ * Sends a text to a port of the loopback address, and returns the answer as soon as `isDone` accepts it. Throws after
+ * some seconds.
+ */
 export function tell(
   port: number,
   text: string,
@@ -84,7 +88,7 @@ export function tell(
   })
 }
 
-/** The folder and the user of a program. */
+/** The folder in which a program runs, and its user. */
 export interface RunOptions {
   readonly cwd: string
   readonly uid?: number
@@ -92,7 +96,9 @@ export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv
 }
 
-/** Runs a program to its end and returns its last output. Throws with that output if it fails or takes too long. */
+/**
+ * Runs a program and returns the last part of its output. If the program fails or takes too long, throws this output.
+ */
 export function runProgram(
   command: string,
   words: readonly string[],
@@ -121,7 +127,7 @@ export function runProgram(
   })
 }
 
-/** Stops a child process after the bench, and kills it if the bench itself is killed. */
+/** Stops a child process at the end of the bench, and kills it if the bench itself is killed. */
 export function endWithBench(
   context: BenchContext,
   child: ChildProcess,
@@ -129,13 +135,13 @@ export function endWithBench(
 ): void {
   const kill = (): void => void child.kill(lastSignal)
   process.once('exit', kill)
-  // A program that cannot be started has no exit event. The attempts to reach it report the reason.
+  // A program that cannot be started has no exit event. The code that tries to reach it reports the reason.
   child.once('error', () => process.removeListener('exit', kill))
   child.once('exit', () => process.removeListener('exit', kill))
   context.cleanUpWith(() => endChild(child))
 }
 
-/** SIGINT, because with SIGTERM PostgreSQL would wait for its clients. */
+/** Sends SIGINT, because with SIGTERM PostgreSQL would wait for its clients. */
 export async function endChild(child: ChildProcess): Promise<void> {
   child.kill('SIGINT')
   await stopChild(child, STOP_MS_MAX, null)

@@ -1,4 +1,4 @@
-/** Baseline: a stream of Redis, written and flushed before each answer (`appendfsync always`). */
+/** Baseline: a Redis stream. Redis writes and flushes its file before each answer (`appendfsync always`). */
 import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
 import { findProgram, runProgram, startServer, tell } from './programs.ts'
@@ -8,19 +8,19 @@ export interface Redis {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** The number of entries in the stream. */
+  /** Returns the number of entries in the stream. */
   count(): Promise<number>
   clear(): Promise<void>
 }
 
-/** Starts Redis with its files in the bench's folder. Ends with the bench. */
+/** Starts Redis with its files in a folder of the bench. It ends with the bench. */
 export async function startRedis(context: BenchContext): Promise<Redis> {
   const program = findProgram('redis-server', 'redis-server')
   const folder = context.newFolder()
   const port = await freePort()
   const words = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '']
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
-  // Rewriting the file during the run would only take time.
+  // Rewriting the file during the run would only take time, so it is turned off.
   const plain = ['--auto-aof-rewrite-percentage', '0', '--daemonize', 'no']
   const ask = (command: string): Promise<string> =>
     tell(port, `${command}\r\n`, (answer) => answer.endsWith('\r\n'))

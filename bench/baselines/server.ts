@@ -7,7 +7,7 @@ import { App, type HttpResponse, us_socket_local_port } from 'uWebSockets.js'
 
 const ANSWER = '{"status":1}'
 
-/** Serves on a free port and reports it to the runner. `isParsing` selects baseline (b). */
+/** Serves on a free port and reports the port to the main process. `isParsing` selects baseline (b). */
 export function serveBaseline(isParsing: boolean): void {
   process.on('disconnect', () => process.exit(0))
   const app = App()

@@ -1,8 +1,8 @@
 /**
- * Baseline: Unleash, an open-source server for feature flags, on PostgreSQL. Its package is installed into a separate
- * folder, never among this repository's packages. `BENCH_UNLEASH_DIR` names a folder that is kept for the next run.
- * PostgreSQL and Unleash listen on loopback. PostgreSQL runs as an unprivileged user, because it refuses to run as
- * root. Both end with the bench.
+ * Baseline: Unleash, an open-source server for feature flags, with PostgreSQL. Its package is installed into a separate
+ * folder, never among the packages of this repository. `BENCH_UNLEASH_DIR` names a folder that is kept for the next
+ * run. PostgreSQL and Unleash listen on the loopback address and end with the bench. PostgreSQL runs as an unprivileged
+ * user, because it refuses to run as root.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -21,27 +21,27 @@ import type { BenchContext } from '../harness.ts'
 import { type Database, startPostgres } from './postgres.ts'
 import { endChild, endWithBench, runProgram, untilUp } from './programs.ts'
 
-/** Its route for evaluation on the server. */
+/** The path of Unleash's route for evaluation on the server. */
 export const UNLEASH_PATH = '/api/frontend'
 
-/** The last version that runs on Node 20. */
+/** The last version of Unleash that runs on Node 20. */
 const VERSION = '7.5.1'
 const INSTALL_MS_MAX = 180_000
 const CHECKED_PERSONS = 20
 const LAST_CHARACTERS = 400
 
-/** A running Unleash. */
+/** A running Unleash server. */
 export interface Unleash {
   readonly url: string
   readonly pid: number
   /** The headers of requests for evaluation. */
   readonly headers: Readonly<Record<string, string>>
-  /** Names and versions, for notes. */
+  /** The names and versions of the programs, for the notes. */
   readonly version: string
   stop(): Promise<void>
 }
 
-/** Starts Unleash with these flags. Returns the reason as text if that fails. Takes up to minutes. */
+/** Starts Unleash with these flags. If that fails, returns the reason as text. It may take minutes. */
 export async function startUnleash(
   context: BenchContext,
   flags: readonly BenchFlag[],
@@ -135,7 +135,7 @@ async function createFlags(url: string, token: string, flags: readonly BenchFlag
   })
 }
 
-/** Throws unless the flags with a condition are on for exactly the users who meet it. */
+/** Throws unless each flag with a condition is on for exactly the users who meet the condition. */
 async function checkFlags(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -147,7 +147,7 @@ async function checkFlags(
       headers: { ...headers, 'content-type': 'application/json' },
       body: unleashBody(person, flags),
     })
-    // Checked below, name by name.
+    // The members are checked below, flag by flag.
     const { toggles } = JSON.parse(await expectOk(response)) as {
       readonly toggles: readonly { readonly name: string }[]
     }

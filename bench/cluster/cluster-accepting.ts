@@ -32,12 +32,12 @@ export const CLUSTER_ACCEPTING: Bench = {
 }
 
 const BATCH = 100
-/** Bodies are created for each round. */
+/** The number of distinct events. They are created again for each round. */
 const DISTINCT_EVENTS = 6400
 const STORED_MS_MAX = 120_000
 const LOOK_MS = 200
 
-/** The way in which events are sent. */
+/** How events are sent: the number of events in a request, and the number of connections. */
 interface Way {
   readonly eventsPerRequest: number
   readonly connections: number
@@ -47,9 +47,9 @@ const BATCHES: Way = { eventsPerRequest: BATCH, connections: 64 }
 const SINGLES: Way = { eventsPerRequest: 1, connections: 512 }
 const ONE: Way = { eventsPerRequest: 1, connections: 1 }
 
-/** One round. */
+/** The results of one round. */
 interface Round extends LoadReport {
-  /** CPU seconds of the accepting processes, and of all brokers together. */
+  /** The CPU seconds of the accepting processes. `brokerSeconds` are the CPU seconds of all brokers together. */
   readonly acceptingSeconds: number
   readonly brokerSeconds: number
 }
@@ -75,7 +75,7 @@ async function measure(context: BenchContext): Promise<void> {
   await sides.check()
 }
 
-/** The box and the cluster. */
+/** The single machine (the box) and the cluster. */
 class Sides {
   readonly #context: BenchContext
   readonly #machines: Machines
@@ -95,7 +95,7 @@ class Sides {
     this.#edge = edge
   }
 
-  /** Runs the measured code while the processing daemons are stopped. */
+  /** Warms up both sides. The node that processes for the edge is then paused. */
   async warm(): Promise<void> {
     for (const way of [BATCHES, SINGLES]) {
       await this.#ofBox(way, this.#context.size(0.2, 1))
@@ -104,7 +104,7 @@ class Sides {
     this.#holder.pause(true)
   }
 
-  /** Rounds of the box and of the cluster. */
+  /** Runs interleaved rounds, and returns the results of the box and of the cluster. */
   async rounds(way: Way, count: number, seconds: number): Promise<readonly [Round[], Round[]]> {
     const [box = [], cluster = []] = await interleaved(count, [
       () => this.#ofBox(way, seconds),
@@ -113,7 +113,9 @@ class Sides {
     return [box, cluster]
   }
 
-  /** Throws unless every acknowledged event is stored once, by the box and by the node that processes for the edge. */
+  /**
+   * Throws unless the box, and the node that processes for the edge, have stored every acknowledged event exactly once.
+   */
   async check(): Promise<void> {
     this.#holder.pause(false)
     await expectAllStored(this.#box, this.#toBox)

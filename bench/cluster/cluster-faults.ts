@@ -61,7 +61,7 @@ async function measure(context: BenchContext): Promise<void> {
   }
 }
 
-/** Runs this many faults, or as many as the time allows. Returns the number of each kind. */
+/** Injects this many faults, or as many as the time allows. Returns how often each kind was injected. */
 async function breakThings(
   world: FaultWorld,
   faults: number,
@@ -76,7 +76,7 @@ async function breakThings(
     const machine = Math.floor(world.random() * MACHINES)
     const kind = choose(world)
     const needs = kind.needs.map((need) => need.replace(' n', ` ${machine}`))
-    // A fault that needs many machines waits for them. No other fault begins meanwhile.
+    // A fault that needs many resources waits until no other fault is active, and no other fault begins before it ends.
     const isMuch = needs.length > 2
     while (isMuch ? running.size > 0 : running.size >= FAULTS_AT_ONCE) await Promise.race(running)
     if (needs.some((need) => taken.has(need))) {
@@ -122,16 +122,16 @@ function choose({ machines, random }: FaultWorld): FaultKind {
 interface Findings {
   readonly lost: number
   readonly doubled: number
-  /** Sequence numbers without an event. */
+  /** The number of sequence numbers that have no event. */
   readonly gaps: number
-  /** Events that are stored and were not acknowledged. */
+  /** The number of stored events that were not acknowledged. */
   readonly unknown: number
   readonly stored: number
-  /** The differences between machines. */
+  /** Descriptions of the differences between machines. */
   readonly differences: readonly string[]
 }
 
-/** Stops the nodes and compares their data, and compares ClickHouse with the first of them. */
+/** Stops the nodes and compares their data. Also compares ClickHouse with the data of the first node. */
 async function compare(machines: Machines, acknowledged: ReadonlySet<string>): Promise<Findings> {
   const { clickhouse, nodes } = machines
   const differences: string[] = []
@@ -166,7 +166,7 @@ async function compare(machines: Machines, acknowledged: ReadonlySet<string>): P
   return { ...sums, differences }
 }
 
-/** Returns the rows of ClickHouse as soon as it has the event with the newest number, or after a minute and a half. */
+/** Waits until ClickHouse has the event with the newest number, but at most a minute and a half. Returns its rows. */
 async function copied(machines: Machines, last: number): Promise<readonly Row[]> {
   const deadline = performance.now() + COPIED_MS_MAX
   const newest = 'SELECT max(sequence) FROM events.tenrec_events'
@@ -190,7 +190,7 @@ interface Row {
   readonly uuid: string
 }
 
-/** Returns the events of a directory, in order. */
+/** Returns the events of a data directory, in order. */
 async function exported(dataDir: string): Promise<readonly Row[]> {
   const child = spawn(process.execPath, [mainPath(), 'export', '--data-dir', dataDir], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -220,7 +220,7 @@ function report(
   const acknowledged = load.acknowledged.size
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0)
   const kinds = [...counts].map(([name, count]) => `${name} ${count}`).join(', ')
-  // There are more values than a call may have arguments.
+  // There are more values than a call may have arguments, so the maximum is found in a loop.
   const longestMs = Math.round(load.answeredMs.reduce((longest, ms) => Math.max(longest, ms), 0))
   context.report({
     figure: 'acknowledged events that each machine has exactly once, against all',
@@ -236,7 +236,7 @@ function report(
   if (differences.length > 0) throw new Error(`machines differ: ${differences.join(', ')}`)
 }
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Returns a function that draws numbers from 0 to 1. The same seed gives the same sequence. */
 function randomOf(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,14 +1,14 @@
 /**
- * The injected faults and their repair. Each fault names the resources that it needs for itself. As many faults as
- * possible happen at the same time, but none that a cluster is not guaranteed to survive: data that only one machine
- * has is lost with its disk.
+ * The faults that are injected, and how they are repaired. Each fault names the resources that no other fault may use
+ * at the same time. As many faults as possible are active at the same time, except combinations that a cluster need not
+ * survive: if only one machine has some data and loses its disk, the data is lost.
  */
 import { rmSync } from 'node:fs'
 import { sleep } from '../harness.ts'
 import type { Machines } from './machines.ts'
 import type { RecordedLoad } from './recorded-load.ts'
 
-/** The environment of a fault. */
+/** What a fault can act on. */
 export interface FaultWorld {
   readonly machines: Machines
   readonly load: RecordedLoad
@@ -18,19 +18,19 @@ export interface FaultWorld {
     readonly name: string
     readonly machine: number
     readonly fromMs: number
-    /** 0: it is not repaired. */
+    /** The time at which the fault was repaired. 0 means that it is not repaired yet. */
     toMs: number
   }[]
-  /** Whether the streams have all messages since the first one. */
+  /** True if the streams have all messages since the first one. */
   isWhole: boolean
 }
 
 /** A kind of fault. */
 export interface FaultKind {
   readonly name: string
-  /** Its frequency relative to the other kinds. */
+  /** How often the kind is chosen, relative to the other kinds. */
   readonly weight: number
-  /** The resources that it needs for itself. `n` stands for the number of the machine. */
+  /** The resources that no other fault may use at the same time. `n` stands for the number of the machine. */
   readonly needs: readonly string[]
   /** Injects the fault and repairs it. */
   run(world: FaultWorld, machine: number): Promise<void>
@@ -64,7 +64,7 @@ function of<T>(list: readonly T[], index: number): T {
   return found
 }
 
-/** All kinds. The caller leaves out the ones that the machines do not support. */
+/** All kinds of faults. The caller leaves out the kinds that the machines do not support. */
 export const FAULT_KINDS: readonly FaultKind[] = [
   {
     name: 'kill a node',
@@ -207,8 +207,8 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       await machines.forgetStreams()
       world.isWhole = false
       await load.hold(false)
-      // Brokers that are killed before they have recorded a recreated stream empty it: docs/CLUSTER.md, "Older
-      // brokers".
+      // A broker that is killed before it has recorded a recreated stream empties the stream; see docs/CLUSTER.md,
+      // "Older brokers".
       await current(world)
       await sleep(NOTED_MS)
     },

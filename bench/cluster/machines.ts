@@ -1,4 +1,4 @@
-/** Three machines, each with a broker and a node, and ClickHouse beside them where it is installed. */
+/** Three machines, each with a broker and a node. ClickHouse runs beside them if it is installed. */
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,19 +17,19 @@ import { Broker, ClickHouse, type KeptStream } from './servers.ts'
 
 const LINES_KEPT = 60
 const LOOK_MS = 100
-/** A node reports its state every two seconds. */
+/** A report counts only if it is not older than this, in milliseconds. A node reports its state every two seconds. */
 const REPORT_MS_MAX = 3000
 const SETTLED_MS_MAX = 120_000
 const QUIET = createLogger({ level: 'silent', format: 'json' })
 
-/** A node: its daemon and its directory. */
+/** A node of the cluster: its daemon and its data directory. */
 export class ClusterNode {
   readonly dataDir: string
-  /** The last lines of its log, over all starts. */
+  /** The last lines of the node's log, over all starts. */
   readonly lines: string[] = []
   readonly #start: () => Promise<Daemon>
   #daemon: Daemon | null = null
-  /** CPU seconds of its earlier daemons. */
+  /** The CPU seconds of the node's earlier daemons. */
   #cpuBefore = 0
 
   constructor(dataDir: string, start: (node: ClusterNode) => Promise<Daemon>) {
@@ -37,17 +37,17 @@ export class ClusterNode {
     this.#start = () => start(this)
   }
 
-  /** Null while it is not running. */
+  /** The URL of the node, or null while it is not running. */
   get url(): string | null {
     return this.#daemon?.url ?? null
   }
 
-  /** 0 while it is not running. */
+  /** The process ID of the node, or 0 while it is not running. */
   get pid(): number {
     return this.#daemon?.pid ?? 0
   }
 
-  /** User and system time of all its daemons, in seconds. */
+  /** The user and system time of all daemons that the node has had, in seconds. */
   get cpuSeconds(): number {
     return this.#cpuBefore + (this.#daemon?.cpuSeconds() ?? 0)
   }
@@ -56,7 +56,7 @@ export class ClusterNode {
     this.#daemon = await this.#start()
   }
 
-  /** Sends SIGKILL and waits for the end. */
+  /** Sends SIGKILL and waits until the process has ended. */
   async kill(): Promise<void> {
     const daemon = this.#daemon
     this.#daemon = null
@@ -85,13 +85,13 @@ export class ClusterNode {
     }
   }
 
-  /** Returns the number of events that it has stored since its start. Throws while it does not answer. */
+  /** Returns the number of events that the node has stored since its start. Throws while it does not answer. */
   async stored(): Promise<number> {
     const answer = await fetch(`${this.url}/metrics`)
     return sumMetric(parseMetrics(await answer.text()), 'ingest_events_total', { fate: 'stored' })
   }
 
-  /** Returns its health, or null while it does not answer. */
+  /** Returns the health of the node, or null while it does not answer. */
   async health(): Promise<string | null> {
     try {
       const answer = await fetch(`${this.url}/_health`, { signal: AbortSignal.timeout(5000) })
@@ -112,11 +112,11 @@ export interface MachinesOptions {
    * machine.
    */
   readonly nodes?: readonly (readonly string[])[]
-  /** All machines use the network of this process, even if separate ones are possible. */
+  /** If true, all machines use the network of this process, even if separate networks are possible. */
   readonly isTogether?: boolean
 }
 
-/** All machines. They are removed with the bench. */
+/** All machines of a cluster. They are removed at the end of the bench. */
 export class Machines {
   readonly network: Network
   readonly brokers: readonly Broker[]
@@ -124,7 +124,7 @@ export class Machines {
   readonly clickhouse: ClickHouse | null
   readonly #client: NatsBrokers
   readonly #servers: readonly string[]
-  /** By the name of the reporting node. */
+  /** The last report of each node, by the name of the node. */
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>()
   readonly #backups: string
 
@@ -163,7 +163,7 @@ export class Machines {
     })
   }
 
-  /** Starts everything. Throws if nats-server is not installed. */
+  /** Starts all machines. Throws if nats-server is not installed. */
   static async make({
     context,
     machines,
@@ -193,9 +193,9 @@ export class Machines {
   }
 
   /**
-   * Returns the difference between the brokers, or null if they are equal. Each broker must have all messages that any
-   * broker had at the time of the call. Each broker is asked about itself, because a leader may believe that a
-   * restarted broker has everything.
+   * Returns how the brokers differ, or null if each broker has all messages that any broker had at the time of the
+   * call. Each broker is asked about its own state, because a leader may believe that a restarted broker has
+   * everything.
    */
   async unequal(): Promise<string | null> {
     const look = () => Promise.all(this.brokers.map((broker) => broker.streams()))
@@ -215,7 +215,7 @@ export class Machines {
       .join('; ')
   }
 
-  /** Deletes all streams of the brokers while they run. */
+  /** Deletes all streams of the brokers while the brokers run. */
   async forgetStreams(): Promise<void> {
     const connection = await connect({ servers: [...this.#servers] })
     const manager = await jetstreamManager(connection, { checkAPI: false })
@@ -225,7 +225,7 @@ export class Machines {
     await connection.close()
   }
 
-  /** Restores the directory of a stopped node from a backup of another one. */
+  /** Restores the directory of a stopped node from a backup of another node. */
   async refill(node: ClusterNode, from: ClusterNode): Promise<void> {
     rmSync(node.dataDir, { recursive: true, force: true })
     await runTenrec(['backup', this.#backups, '--data-dir', from.dataDir, '--keep', '1'])
@@ -233,7 +233,8 @@ export class Machines {
   }
 
   /**
-   * Waits until no data is on one machine alone and all have the same number of events. Throws with the missing part.
+   * Waits until no data is on one machine alone, and all nodes have the same number of events. If that takes too long,
+   * throws an error that says what is missing.
    */
   async settled(): Promise<void> {
     const deadline = performance.now() + SETTLED_MS_MAX
@@ -255,7 +256,7 @@ export class Machines {
     return Promise.all(this.nodes.map((node) => node.metric(name)))
   }
 
-  /** Whether all nodes have recently reported that they have the whole stream. */
+  /** Returns whether all nodes have recently reported that they have the whole stream. */
   async #haveSamePosition(): Promise<boolean> {
     const state = await this.#client.look(eventStream(0)).catch(() => null)
     const now = performance.now()
@@ -278,7 +279,7 @@ export class Machines {
   }
 }
 
-/** Whether a program can be started by its name. */
+/** Returns whether a program is installed and can be started by its name. */
 export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 }

@@ -1,21 +1,21 @@
 /**
  * The networks of the machines in a cluster. If this process is root and iproute2 is installed, each machine has its
- * own network, with a link to the others that can be cut and another one to the clients. Otherwise all machines use the
- * loopback address, and no link can be cut.
+ * own network. Such a network has a link to the other machines, which can be cut, and another link to the clients.
+ * Otherwise all machines use the loopback address, and no link can be cut.
  */
 
 import { spawnSync } from 'node:child_process'
 import { freePort } from '../../test/fixtures/free-port.ts'
 
-/** One machine: the command prefix of its programs, and its addresses. */
+/** The network of one machine: the command with which programs start in it, and its addresses. */
 export interface Place {
-  /** The command prefix. */
+  /** The beginning of the command with which a program starts in the network. */
   readonly launcher: readonly string[]
-  /** The address for the other machines. */
+  /** The address at which other machines reach the machine. */
   readonly innerHost: string
-  /** The address for clients. */
+  /** The address at which clients reach the machine. */
   readonly outerHost: string
-  /** The address of this process, as the machine sees it. */
+  /** The address at which the machine reaches this process. */
   readonly clientHost: string
   readonly brokerPort: number
   readonly routePort: number
@@ -28,7 +28,10 @@ const BROKER_PORT = 4222
 const ROUTE_PORT = 6222
 const MONITOR_PORT = 8222
 const NODE_PORT = 8080
-/** A network that is reserved for network benchmarks (RFC 2544), so it does not collide with others. */
+/**
+ * The beginning of the addresses. This network is reserved for network benchmarks (RFC 2544), so it does not collide
+ * with others.
+ */
 const NET = '198.18'
 
 /** The networks of the machines. Call `remove` at the end. */
@@ -44,8 +47,8 @@ export class Network {
   }
 
   /**
-   * Creates the networks. With `isTogether` the loopback address is always used. Throws if a command that worked for
-   * one machine fails for another.
+   * Creates the networks. If `isTogether` is true, all machines use the loopback address. If a command worked for one
+   * machine and fails for another, throws an error.
    */
   static async make(machines: number, isTogether: boolean): Promise<Network> {
     const numbers = Array.from({ length: machines }, (_, index) => index)
@@ -64,7 +67,7 @@ export class Network {
     run(`ip link set ${this.#name}i${index} ${isCut ? 'down' : 'up'}`)
   }
 
-  /** May be called twice. */
+  /** Removes the networks. It may be called twice. */
   readonly remove = (): void => {
     process.removeListener('exit', this.remove)
     if (!this.canCut) return

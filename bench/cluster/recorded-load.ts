@@ -1,6 +1,6 @@
 /**
- * Events that are sent to several machines. Clients never give up: they resend an unanswered request to another
- * machine.
+ * A load of events that are sent to several machines, with a record of the acknowledged events. Clients never give up:
+ * they send an unanswered request again, to a machine chosen at random.
  */
 import { randomBytes } from 'node:crypto'
 import { PROJECT_KEY } from '../daemon.ts'
@@ -12,25 +12,25 @@ const PERSONS = 400
 const GUESTS = 2000
 const ANSWER_MS_MAX = 4000
 const AGAIN_MS = 30
-/** The share of events in which a visitor is identified. */
+/** The share of events that identify a visitor. */
 const IDENTIFIES = 0.1
 
-/** The records of the load. */
+/** The options of a load. */
 export interface RecordedLoadOptions {
-  /** Null while a machine is not available. */
+  /** Returns the URL of each machine, or null for a machine that is not available. */
   readonly urls: () => readonly (string | null)[]
   readonly eventsPerSecond: number
-  /** From 0 to 1. */
+  /** Returns a random number from 0 to 1. */
   readonly random: () => number
 }
 
-/** Sends until it is stopped. */
+/** Clients that send events until the load is stopped. */
 export class RecordedLoad {
   /** The uuids of all events that were answered with 200. */
   readonly acknowledged = new Set<string>()
-  /** Milliseconds of answered requests, from the first attempt on. */
+  /** For each answered request, the milliseconds since its first attempt. */
   readonly answeredMs: number[] = []
-  /** The number of requests that were resent. */
+  /** The number of requests that were sent again. */
   again = 0
   readonly #options: RecordedLoadOptions
   readonly #avoided = new Set<number>()
@@ -45,21 +45,27 @@ export class RecordedLoad {
     for (let index = 0; index < CLIENTS; index++) this.#clients.push(this.#run())
   }
 
-  /** Lets each client finish its request, up to the acknowledgement. */
+  /** Stops the load. Each client first sends its current request until it is acknowledged. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#isHeld = false
     await Promise.all(this.#clients)
   }
 
-  /** Stops requests to a machine, and resolves when none is in flight. Or resumes them. */
+  /**
+   * Stops requests to a machine and resolves when none is in flight. If `isAvoided` is false, requests are allowed
+   * again.
+   */
   async avoid(machine: number, isAvoided: boolean): Promise<void> {
     if (!isAvoided) this.#avoided.delete(machine)
     else this.#avoided.add(machine)
     while (isAvoided && (this.#busy[machine] ?? 0) > 0) await sleep(AGAIN_MS)
   }
 
-  /** Stops or resumes requests to all machines. */
+  /**
+   * Stops requests to all machines and resolves when none is in flight. If `isHeld` is false, requests are allowed
+   * again.
+   */
   async hold(isHeld: boolean): Promise<void> {
     this.#isHeld = isHeld
     while (isHeld && this.#busy.some((count) => count > 0)) await sleep(AGAIN_MS)
@@ -80,12 +86,12 @@ export class RecordedLoad {
       const elapsedMs = performance.now() - startedAtMs
       this.answeredMs.push(elapsedMs)
       for (const uuid of uuids) this.acknowledged.add(uuid)
-      // Waiting clients continue at once.
+      // A client that had to wait for its answer continues immediately.
       if (elapsedMs < pauseMs) await sleep((pauseMs - elapsedMs) * (0.5 + random()))
     }
   }
 
-  /** Whether any machine answered with 200. */
+  /** Sends a request to one machine. Returns whether the answer was 200. */
   async #send(body: string): Promise<boolean> {
     const { urls, random } = this.#options
     if (this.#isHeld) return false
@@ -103,7 +109,7 @@ export class RecordedLoad {
       await answer.arrayBuffer()
       status = answer.status
     } catch {
-      // The machine was killed, is paused or is slow.
+      // The machine was killed, is paused or is slow, so the request is sent again.
     }
     this.#busy[machine] = (this.#busy[machine] ?? 0) - 1
     if (status === 200) return true

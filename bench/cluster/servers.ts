@@ -1,15 +1,15 @@
-/** Third-party programs of a cluster: NATS servers and ClickHouse, which can be killed and restarted. */
+/** The programs of other projects in a cluster: NATS servers and ClickHouse. They can be killed and restarted. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Place } from './network.ts'
 
 const PASSWORD = 'bench'
-/** The programs end with this process, however it ends. */
+/** The beginning of a command whose program ends with this process, however this process ends. */
 const WITH_THIS = ['setpriv', '--pdeathsig', 'KILL']
 /**
- * Three brokers share two cores with all other processes. With several threads each they would wait for each other
- * longer.
+ * The three brokers share two cores with all other processes. With several threads each, they would wait longer for
+ * each other.
  */
 const ONE_THREAD = ['env', 'GOMAXPROCS=1']
 
@@ -36,7 +36,7 @@ class Server {
     this.#child = spawn(command, words, { stdio: 'ignore' })
   }
 
-  /** Sends SIGKILL and waits for the end. */
+  /** Sends SIGKILL and waits until the process has ended. */
   async kill(): Promise<void> {
     const child = this.#child
     if (child === null) return
@@ -54,10 +54,10 @@ class Server {
 
 const MONITOR_MS_MAX = 2000
 
-/** A stream as one broker has it. */
+/** The state of a stream in one broker. */
 export interface KeptStream {
   readonly created: string
-  /** The newest sequence number; 0: none. */
+  /** The newest sequence number. 0 means that the stream is empty. */
   readonly last: number
 }
 
@@ -71,7 +71,7 @@ interface ServerReport {
   }[]
 }
 
-/** The NATS server of one of several machines. */
+/** The NATS server of one machine. */
 export class Broker extends Server {
   readonly name: string
   readonly #store: string
@@ -101,8 +101,8 @@ export class Broker extends Server {
   }
 
   /**
-   * Returns its own state by the name of the stream. If it does not answer, or knows that data is missing, returns the
-   * reason.
+   * Returns the state of each stream, by its name, as this broker reports it. If the broker does not answer, or knows
+   * that it lacks data, returns the reason as text.
    */
   async streams(): Promise<ReadonlyMap<string, KeptStream> | string> {
     const signal = AbortSignal.timeout(MONITOR_MS_MAX)
@@ -110,7 +110,7 @@ export class Broker extends Server {
       const health = await fetch(`${this.#monitor}/healthz`, { signal })
       if (!health.ok) return await health.text()
       const answer = await fetch(`${this.#monitor}/jsz?streams=1`, { signal })
-      // The format of the server's own report.
+      // The members are those of the report of the NATS server.
       const { account_details = [] } = (await answer.json()) as ServerReport
       const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
       return new Map(
@@ -121,14 +121,14 @@ export class Broker extends Server {
     }
   }
 
-  /** Deletes all of its data. The server must not be running. */
+  /** Deletes all data of the server, which must not be running. */
   wipe(): void {
     rmSync(this.#store, { recursive: true })
     mkdirSync(this.#store)
   }
 }
 
-/** ClickHouse, outside of all machines. */
+/** The ClickHouse server, which runs outside of all machines. */
 export class ClickHouse extends Server {
   readonly #port: number
 
@@ -153,7 +153,7 @@ export class ClickHouse extends Server {
     this.#port = port
   }
 
-  /** The value of the setting `warehouse`, for a machine that reaches this one as `host`. */
+  /** Returns the value of the setting `warehouse` for a machine that reaches this process at the address `host`. */
   address(host: string): string {
     return `http://tenrec:${PASSWORD}@${host}:${this.#port}/events`
   }

@@ -38,7 +38,7 @@ const LOOK_MS = 50
 const COPIED_MS_MAX = 120_000
 const NEWEST = 'SELECT max(sequence) FROM events.tenrec_events'
 
-/** One copy: CPU seconds of the daemon and of ClickHouse, and the duration. */
+/** The measurements of one copy: the CPU seconds of the daemon and of ClickHouse, and the duration. */
 interface Copy {
   readonly daemonSeconds: number
   readonly clickhouseSeconds: number

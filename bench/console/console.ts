@@ -32,7 +32,7 @@ const PAGE = '/p/1/explore?range=45d&interval=hour'
 const LCP_MS_MAX = 1200
 const INP_MS_MAX = 200
 
-/** Records the largest paint and the longest interaction, as the browser reports them. */
+/** A script that records the largest paint and the longest interaction, as the browser reports them. */
 const WATCH = `globalThis.lcpMs = 0; globalThis.inpMs = 0
 new PerformanceObserver((list) => { for (const { startTime } of list.getEntries()) lcpMs = startTime })
   .observe({ type: 'largest-contentful-paint', buffered: true })
@@ -75,7 +75,7 @@ async function measure(context: BenchContext): Promise<void> {
   await measureOpenConsoles(context)
 }
 
-/** One event an hour, up to now. */
+/** Sends one event for each hour of the last 90 days. */
 async function fill(daemon: Daemon): Promise<void> {
   const batch = Array.from({ length: HOURS }, (_, hour) => ({
     event: '$pageview',
@@ -89,7 +89,7 @@ async function fill(daemon: Daemon): Promise<void> {
   await daemon.drain()
 }
 
-/** Opens the page in a new window, presses the given buttons, and reads the recorded values. */
+/** Opens the page in a new window, presses the given buttons, and returns the recorded values. */
 async function visit(browser: Browser, { url }: Daemon, rate: number): Promise<Times> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
   const page = await context.newPage()

@@ -1,7 +1,7 @@
 /**
- * The cost of five open consoles for clients that send events. Each console has a session, a stream of the page Live
- * that is read as it arrives, and the page Health, which polls every ten seconds. No browser is used, because it would
- * take processor time from the daemon, which a viewer's machine does not.
+ * Measures what five open consoles cost clients that send events. Each console has a session, reads a stream of the
+ * page Live as it arrives, and polls the page Health every ten seconds. No browser is used: in practice the browser
+ * runs on the viewer's machine, and here it would take processor time from the daemon.
  */
 import { type Daemon, PERSONAL_KEY, USUAL_LAG_LIMIT } from '../daemon.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
@@ -15,7 +15,7 @@ const SETTLE_MS = 500
 const SLOWER_MAX = 1.05
 const FROM_CONSOLE = { 'X-Tenrec-Console': '1', 'Sec-Fetch-Site': 'same-origin' }
 
-/** Reports the latency of acknowledgements beside open consoles, compared with none. */
+/** Reports the latency of acknowledgements while consoles are open, compared with the latency without consoles. */
 export async function measureOpenConsoles(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   const cookies = await Promise.all(Array.from({ length: CONSOLES }, () => logIn(daemon)))
@@ -83,7 +83,7 @@ function cpuUs({ serverCpuSeconds, events }: LoadReport): number {
   return ((serverCpuSeconds ?? 0) * 1e6) / events
 }
 
-/** Returns the cookie of a new session. */
+/** Starts a session and returns its cookie. */
 async function logIn({ url }: Daemon): Promise<string> {
   const answer = await fetch(`${url}/api/console/session/`, {
     method: 'POST',
@@ -95,7 +95,7 @@ async function logIn({ url }: Daemon): Promise<string> {
   return cookie.split(';')[0] ?? ''
 }
 
-/** Runs a console until it is closed. Returns the number of bytes that it received. */
+/** Keeps a console open until it is closed. Returns the number of bytes that it received. */
 async function watch({ url }: Daemon, cookie: string, signal: AbortSignal): Promise<number> {
   const ask = async (path: string) => {
     const answer = await fetch(`${url}/api/${path}`, {

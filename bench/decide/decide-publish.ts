@@ -22,20 +22,23 @@ import { decisionBody } from './decide-workload.ts'
 const REQUESTS_PER_SECOND = 200
 const CONNECTIONS = 64
 const PAUSE_MS = 150
-/** After the previous measurements. */
+/** The pause after the previous measurements, in milliseconds. */
 const SETTLE_MS = 1000
 const POLL_MS = 1
 const VISIBLE_MS_MAX = 10_000
 const KEYS_ASKED = 10
-/** Keeps the run short where creating flags is slow. The figure contains the number of flags. */
+/**
+ * The time after which no more flags are created, so that the run stays short on a slow machine. The figure names the
+ * number of flags.
+ */
 const CREATE_MS_MAX = 120_000
-/** Has no condition. Its rollout alone decides. */
+/** The index of the flag that is changed. It has no condition, so only its rollout decides. */
 const CHANGED_FLAG = 0
 
 interface Publication {
-  /** From sending the change to the first answer that contains it. */
+  /** The milliseconds from sending the change to the first answer that contains it. */
   readonly visibleMs: number
-  /** From sending the change to its answer. */
+  /** The milliseconds from sending the change to the answer to this request. */
   readonly answeredMs: number
 }
 
@@ -45,7 +48,7 @@ export interface PublishedProject {
   readonly createdPerSecond: number
 }
 
-/** Creates it with 5,000 flags. Takes up to minutes. No measurement may run meanwhile. */
+/** Creates the project with 5,000 flags. It may take minutes. No measurement may run at the same time. */
 export async function preparePublishing(
   context: BenchContext,
   daemon: Daemon,
@@ -56,14 +59,14 @@ export async function preparePublishing(
   return { project, createdPerSecond }
 }
 
-/** The published changes, and the decisions beside them. */
+/** The project whose flags are changed, and the project for the decisions that are measured at the same time. */
 export interface PublishingOptions {
   readonly published: PublishedProject
   readonly other: FlagProject
   readonly persons: number
 }
 
-/** Reports the latency of publishing. */
+/** Reports how long a change takes until it is published, and the latency of decisions meanwhile. */
 export async function measurePublishing(
   context: BenchContext,
   daemon: Daemon,
@@ -105,7 +108,7 @@ export async function measurePublishing(
   })
 }
 
-/** Sends decisions at a steady rate while `action` runs, and tells it when the window is over. */
+/** Sends decisions at a steady rate while `action` runs. `action` can ask whether the measured time is over. */
 async function loadBeside(
   daemon: Daemon,
   projects: readonly [FlagProject, FlagProject],

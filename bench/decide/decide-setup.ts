@@ -1,6 +1,6 @@
 /**
- * Fills a daemon for the bench `decide` through its public API, as a user would: projects and flags through the private
- * routes, persons through `/batch/`. Then checks that decisions are correct.
+ * Fills a daemon for the bench `decide` through its public API, as a user would. Projects and flags are created through
+ * the private routes, and persons through `/batch/`. Then it checks that decisions are correct.
  */
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import {
@@ -15,7 +15,7 @@ import {
 
 /** The path that current SDKs request. */
 export const DECISION_PATH = '/flags/?v=2'
-/** The path of older SDKs. Its answer has values instead of reasons. */
+/** The path that older SDKs request. Its answer contains values and no reasons. */
 export const OLD_DECISION_PATH = '/decide/?v=3'
 
 const PERSONS_PER_BATCH = 100
@@ -27,19 +27,19 @@ export interface FlagProject {
   readonly id: number
   readonly apiKey: string
   readonly flags: readonly BenchFlag[]
-  /** The ids of the flags, in their order. */
+  /** The ids of the flags, in the order of the flags. */
   readonly flagIds: readonly number[]
 }
 
-/** The decision about one flag. */
+/** The decision about one flag in an answer. */
 interface AnsweredFlag {
   readonly enabled: boolean
   readonly variant: string | null
 }
 
 /**
- * Creates a project with this many flags, or with fewer when `millisecondsMax` is over. Some milliseconds for each
- * flag.
+ * Creates a project with this many flags. If `millisecondsMax` is over, it stops with fewer flags. A flag takes some
+ * milliseconds.
  */
 export async function createProject(
   daemon: Daemon,
@@ -61,7 +61,7 @@ export async function createProject(
   return { id, apiKey, flags: flags.slice(0, flagIds.length), flagIds }
 }
 
-/** Creates persons in a project and waits for them. Returns the number of events that it took. */
+/** Creates persons in a project, and waits until they are stored. Returns the number of events that were sent. */
 export async function sendPersons(
   daemon: Daemon,
   { apiKey }: FlagProject,
@@ -98,7 +98,7 @@ export async function changeFlag(
 }
 
 /**
- * Requests decisions for some persons. Throws unless every flag is answered without an error and as the stored
+ * Requests decisions for some persons. Throws unless every flag is decided without an error and as the stored
  * properties require.
  */
 export async function checkDecisions(daemon: Daemon, project: FlagProject): Promise<void> {
@@ -118,14 +118,14 @@ export async function checkDecisions(daemon: Daemon, project: FlagProject): Prom
   }
 }
 
-/** Returns one decision: the flags by key. Throws if the answer is marked as incomplete. */
+/** Returns the decisions of one request, by the key of the flag. Throws if the answer is marked as incomplete. */
 export async function decisionsOf(
   daemon: Daemon,
   body: string,
 ): Promise<ReadonlyMap<string, AnsweredFlag>> {
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${daemon.url}${DECISION_PATH}`, { method: 'POST', headers, body })
-  // Checked by the caller that looks for a flag in it.
+  // The callers check whether the answer contains the flags that they need.
   const answer = (await response.json()) as {
     readonly flags?: Readonly<Record<string, AnsweredFlag>>
     readonly errorsWhileComputingFlags?: boolean
@@ -136,7 +136,7 @@ export async function decisionsOf(
   return new Map(Object.entries(answer.flags ?? {}))
 }
 
-/** Runs `action` for 0 to `count` - 1, some at the same time. */
+/** Runs `action` for the numbers from 0 to `count` - 1. Some calls run at the same time. */
 export async function inParallel(
   count: number,
   action: (index: number) => Promise<void>,

@@ -17,13 +17,13 @@ const DECISIONS_PER_SECOND = 500
 const DECISION_CONNECTIONS = 64
 const EVENTS_PER_REQUEST = 100
 const EVENT_CONNECTIONS = 32
-/** Events arrive for this long before the first measured decision. */
+/** Events are sent for this long before the first measured decision. */
 const LEAD_SECONDS = 1
 const READING_MS = 250
 
-/** The work of the daemon so far. */
+/** The work that the daemon has done before the measurement. */
 export interface Before {
-  /** Events acknowledged since its start. */
+  /** The number of events that were acknowledged since the daemon's start. */
   readonly acknowledged: number
   readonly persons: number
 }
@@ -32,12 +32,12 @@ interface LoadedRound {
   readonly decisions: LoadReport
   readonly events: LoadReport
   readonly processedPerSecond: number
-  /** Of the events that were accepted when the last one was sent, the ones that were stored by then. */
+  /** The share of the events accepted up to the last request that were also stored at that time. */
   readonly processedShare: number
   readonly worstLagSeconds: number
 }
 
-/** Reports the latencies of decisions beside ingestion. Throws if an event is lost. */
+/** Reports the latencies of decisions during ingestion. Throws if an event is lost. */
 export async function measureUnderLoad(
   context: BenchContext,
   daemon: Daemon,
@@ -89,7 +89,7 @@ export async function measureUnderLoad(
   report(context, quiet, loaded, eventsPerSecond)
 }
 
-/** The maximum age of an unprocessed event, in seconds. */
+/** Returns the largest age of an unprocessed event that was observed, in seconds. */
 async function watchLag(daemon: Daemon, isLoaded: () => boolean): Promise<number> {
   let worstSeconds = 0
   while (isLoaded()) {

@@ -1,27 +1,30 @@
 /**
- * The requests and persons of the bench `decide`: persons with 30 properties, flags of which every second has a
+ * The requests and persons of the bench `decide`: persons with 30 properties, flags of which every second one has a
  * property condition, and the same flags in the form of Unleash. The functions are pure: the same index always gives
  * the same person and the same flag.
  */
 
-/** The persons' properties, by name. */
+/** The properties of a person, by name. */
 export type PersonProperties = Readonly<Record<string, string | number | boolean>>
 
 /** The condition of a flag on a person's property. */
 export interface FlagCondition {
   readonly property: string
   readonly operator: 'exact' | 'icontains' | 'gt' | 'is_not'
-  /** Several values for `exact` and `is_not`: equal to one of them, or to none of them. */
+  /**
+   * The values to compare with. If `exact` has several, the property must equal one of them. If `is_not` has several,
+   * it must equal none of them.
+   */
   readonly values: readonly string[]
 }
 
-/** A flag in a product-neutral form. */
+/** A flag in a form that belongs to no product. */
 export interface BenchFlag {
   readonly key: string
-  /** Null: all persons, within the rollout. */
+  /** The condition. Null means all persons within the rollout. */
   readonly condition: FlagCondition | null
   readonly rolloutPercentage: number
-  /** Names of equally likely variants. Empty for a flag that is on or off. */
+  /** The names of the variants, which are equally likely. Empty for a flag that is on or off. */
   readonly variants: readonly string[]
 }
 
@@ -34,12 +37,12 @@ const HALF = 50
 const FRESH_BODIES = 30_000
 const ALL = 100
 
-/** The distinct_id of a person. */
+/** Returns the distinct_id of a person. */
 export function distinctIdOf(person: number): string {
   return `decide-person-${person}`
 }
 
-/** Returns the 30 properties of a person, about 900 bytes of JSON. */
+/** Returns the 30 properties of a person. They have about 900 bytes of JSON. */
 export function propertiesOf(person: number): PersonProperties {
   const properties: Record<string, string | number | boolean> = {
     email: `person${person}@example.${person % 2 === 0 ? 'com' : 'org'}`,
@@ -83,7 +86,7 @@ function conditionOf(index: number): FlagCondition {
   }
 }
 
-/** Whether a condition holds for a person. A simple implementation for checking answers. */
+/** Returns whether a condition holds for a person. The code is kept simple, because it is used to check answers. */
 export function isHolding(condition: FlagCondition, properties: PersonProperties): boolean {
   const { operator, values } = condition
   const value = String(properties[condition.property])
@@ -118,7 +121,7 @@ function filterOf({ property, operator, values }: FlagCondition): object {
   return { key: property, type: 'person', operator, value: isList ? values : values[0] }
 }
 
-/** Returns the Unleash strategy with the same meaning as a flag. */
+/** Returns the strategy of Unleash that has the same meaning as a flag. */
 export function unleashStrategy(flag: BenchFlag): object {
   const { key, condition, rolloutPercentage, variants } = flag
   const weight = 1000 / Math.max(1, variants.length)
@@ -149,7 +152,7 @@ function constraintOf({ property, operator, values }: FlagCondition): object {
   }
 }
 
-/** Returns the request of the SDKs for a person whose properties are stored on the server. */
+/** Returns the request that SDKs send for a person whose properties are stored on the server. */
 export function decisionBody(projectKey: string, person: number, flagKeys?: string[]): string {
   const distinctId = distinctIdOf(person)
   return JSON.stringify({
@@ -163,7 +166,10 @@ export function decisionBody(projectKey: string, person: number, flagKeys?: stri
   })
 }
 
-/** Returns the same request in so many bodies that none repeats while the server has it in its cache. */
+/**
+ * Returns many different bodies of the same request. There are so many that the server has evicted each body from its
+ * cache before the body is sent again.
+ */
 export function freshBodies(projectKey: string, persons: number): string[] {
   return Array.from({ length: FRESH_BODIES }, (_, index) => {
     const body = decisionBody(projectKey, index % persons)
@@ -172,8 +178,8 @@ export function freshBodies(projectKey: string, persons: number): string[] {
 }
 
 /**
- * Returns the same request for Unleash, which does not store persons: exactly the properties that flags use are sent
- * with the request.
+ * Returns the same request for Unleash. Unleash does not store persons, so the request contains exactly the properties
+ * that flags use.
  */
 export function unleashBody(person: number, flags: readonly BenchFlag[]): string {
   const known = propertiesOf(person)

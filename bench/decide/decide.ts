@@ -36,30 +36,33 @@ export const DECIDE: Bench = {
 
 const CONNECTIONS = 64
 /**
- * The warm-up where requests repeat. Requests that never repeat have evicted them from the cache, and at first only a
- * sample is cached. Each is sent several times within the warm-up.
+ * The length of the warm-up for requests that repeat. Requests that never repeat have evicted them from the cache, and
+ * at first the cache takes only a sample. Each request is sent several times within the warm-up.
  */
 const ASKED_AGAIN_SECONDS = 1
-/** The warm-up where an uncached decision takes milliseconds. */
+/** The length of the warm-up if a decision that is not cached takes milliseconds. */
 const MANY_AGAIN_SECONDS = 12
 const FEW = 10
 const USUAL = 50
 const MANY = 500
 
-/** A server and its requests. */
+/** A server, and the requests that are sent to it. */
 interface Side {
   readonly name: string
   readonly server: { readonly url: string; readonly pid: number }
   readonly path: string
   readonly bodies: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** For this long every body is repeated before the measurement, because others have evicted it from the cache. */
+  /**
+   * Each body is repeated for this long before the measurement, because other requests have evicted it from the cache.
+   */
   readonly askedAgainSeconds?: number
 }
 
 async function measure(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
-  // One waits for a registry and a database, the other for a disk. Neither may outlive the bench.
+  // The first waits for a package registry and a database, and the second for a disk. Both must have ended before the
+  // bench ends.
   const both = [startUnleash(context, benchFlags(USUAL)), fill(context, daemon)] as const
   await Promise.allSettled(both)
   const [unleash, filled] = await Promise.all(both)
@@ -85,22 +88,25 @@ async function fill(context: BenchContext, daemon: Daemon): Promise<Filled> {
   return { few, usual, many, published, knownPersons, rarePersons, acknowledged }
 }
 
-/** The daemon's data before the measurement. */
+/** What the daemon contains before the measurement. */
 interface Filled {
   readonly few: FlagProject
   readonly usual: FlagProject
   readonly many: FlagProject
   readonly published: PublishedProject
-  /** Persons whose decisions are requested repeatedly. */
+  /** The number of persons whose decisions are requested again and again. */
   readonly knownPersons: number
-  /** Persons that are so many that none is in the cache at its turn. */
+  /**
+   * The number of persons whose decisions are requested in turn. There are so many that none is still in the cache when
+   * its turn comes again.
+   */
   readonly rarePersons: number
-  /** The number of events for the setup. */
+  /** The number of events that the setup has sent. */
   readonly acknowledged: number
 }
 
 interface Subjects extends Filled {
-  /** Or the reason why it is missing. */
+  /** The running Unleash server, or the reason why it is missing. */
   readonly unleash: Unleash | string
 }
 
@@ -136,7 +142,8 @@ async function measureCost(
     const { headers } = unleash
     sides.push({ name: 'unleash', server: unleash, path: UNLEASH_PATH, bodies: asked, headers })
   }
-  // The first seconds compile code, which would be a disadvantage of the side that is measured first.
+  // In the first seconds, V8 compiles code. Without this warm-up, the side that is measured first would have a
+  // disadvantage.
   for (const side of sides) await load(side, context.size(0.3, 1), 0)
   const measured = await interleaved(
     context.rounds(3),

@@ -53,7 +53,7 @@ async function measure(context: BenchContext): Promise<void> {
   await stored.close()
 }
 
-/** No flag of the bench has an experiment. */
+/** Allows every change, because no flag of the bench has an experiment. */
 function allowAll(): void {}
 
 function plan(
@@ -75,7 +75,7 @@ function plan(
   }
 }
 
-/** Returns the flags with one share for all, and with values that follow from it. */
+/** Returns flags that all have the rollout `share`, and filter values that depend on it. */
 function flagsOf(share: number): FlagSet {
   const flags = Array.from({ length: FLAGS }, (_, index) => {
     const key = `property_${index % PROPERTIES}`

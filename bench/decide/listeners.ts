@@ -33,7 +33,7 @@ const TOLD_SECONDS_MAX = 1
 const LISTENER_BYTES_MAX = 10_000
 const MS = 1000
 
-/** All clients of the bench. */
+/** The clients that listen for changes of flags. */
 class Listeners {
   readonly #sockets: Socket[] = []
   #opened = 0
@@ -45,7 +45,7 @@ class Listeners {
     return this.#told
   }
 
-  /** Opens one more connection, and resolves when the server has begun its answer. */
+  /** Opens another connection. Resolves when the server has begun its answer. */
   open(daemon: Daemon, { apiKey }: FlagProject): Promise<void> {
     const { hostname, port } = new URL(daemon.url)
     const last = FIRST_ADDRESS + (this.#opened++ % ADDRESSES)
@@ -77,7 +77,7 @@ class Listeners {
     this.#sinceMs = performance.now()
   }
 
-  /** The times of the round. */
+  /** Returns the times of the round. */
   times() {
     return this.#samples.percentiles()
   }
@@ -147,7 +147,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** What the daemon uses while nothing happens. */
+/** The processor time and memory that the daemon uses while nothing happens. */
 interface Usage {
   readonly bytes: number
   readonly cpuMsPerSecond: number

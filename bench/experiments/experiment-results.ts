@@ -32,7 +32,7 @@ const START_SECONDS = Date.UTC(2024, 4, 2) / 1000
 const DAYS = 28
 const DAY_SECONDS = 86_400
 const EVENTS_PER_PERSON = 11
-/** Persons whose events are mixed, and committed together. */
+/** The events of this many persons are mixed, and committed together. */
 const BLOCK_PERSONS = 2000
 const FIRST_MS_MAX = 500
 const AGAIN_MS_MAX = 20
@@ -46,7 +46,7 @@ interface Drawn {
   readonly properties: object
 }
 
-/** The counts that answers must have, for each variant. */
+/** The counts that an answer must have, for each variant. */
 interface Expected {
   readonly persons: [number, number]
   readonly events: [number, number]
@@ -56,7 +56,7 @@ async function measure(context: BenchContext): Promise<void> {
   const persons = Math.ceil(context.events(11_000, 11_000_000) / EVENTS_PER_PERSON)
   const rounds = context.rounds(7, 2)
   const dataDir = context.newFolder()
-  // The daemon creates the project of the events.
+  // A daemon is started once, to create the project of the events.
   const first = await context.startDaemon({ dataDir })
   await first.stop()
   const expected = await fill(dataDir, persons, context)
@@ -96,7 +96,8 @@ async function measureMetric(
   const againMs: number[] = []
   const cpuMs = [0, 0] as [number, number]
   for (let round = -WARM_UPS; round < rounds; round++) {
-    // Another start, before all events: it changes the text and the plan, and not the answer.
+    // The experiment starts earlier than all events, at a different time in each round. That changes the text and the
+    // plan of the query, but not its answer.
     const query = queryOf(metric, round)
     const cpuBefore = cpuSeconds(daemon.pid)
     const ms = await timed(async () => expectCounts(await asker.ask(query), name, expected))
@@ -159,7 +160,10 @@ interface Sums {
   readonly sum: number
 }
 
-/** Throws unless an answer has the persons and, for the count of all events, the events of the generator. */
+/**
+ * Throws unless an answer has the persons of the generator and, for the count of all events, the events of the
+ * generator.
+ */
 function expectCounts(text: string, name: string, { persons, events }: Expected): void {
   const { baseline, variant_results } = JSON.parse(text) as {
     readonly baseline: Sums
@@ -174,7 +178,7 @@ function expectCounts(text: string, name: string, { persons, events }: Expected)
   if (!isRight) throw new Error(`${name}: ${JSON.stringify(found)} for ${JSON.stringify(persons)}`)
 }
 
-/** Stores all events. Every second person has the variant. */
+/** Stores all events. Every second person gets the variant. */
 async function fill(dataDir: string, persons: number, context: BenchContext): Promise<Expected> {
   const random = new Random(context.seed)
   const store = new AnalyticStore(dataDir)

@@ -58,7 +58,7 @@ const METRICS: readonly SimulatedMetric[] = [
   ADJUSTED,
   CLICKS,
 ]
-/** Persons from whom the mean and the variance of a metric are known before its experiment. */
+/** The number of persons from whom the mean and the variance of a metric are estimated before its experiment. */
 const PILOT_PERSONS = 100_000
 
 async function measure(context: BenchContext): Promise<void> {
@@ -92,7 +92,7 @@ async function measure(context: BenchContext): Promise<void> {
   reportWinsorising(context)
 }
 
-/** Estimates a metric from persons before the experiment, all of whom get the control. */
+/** Estimates a metric from persons before the experiment. All of them get the control. */
 function pilot(metric: SimulatedMetric, seed: number): Baseline {
   const random = new Random(seed + 1)
   const [control, treatment] = [new Sums(), new Sums()]
@@ -104,7 +104,7 @@ function pilot(metric: SimulatedMetric, seed: number): Baseline {
   return answerOf(estimate, metric.name)
 }
 
-/** Throws if a statistic has no value, which would make the bench worthless. */
+/** Returns a statistic. Throws if it has no value, because the bench would then mean nothing. */
 function answerOf<T extends object>(answer: T | NotEnoughData, name: string): T {
   if (lacksData(answer)) throw new Error(`${name}: ${answer.notEnoughData}`)
   return answer
@@ -170,7 +170,7 @@ function reportPower(context: BenchContext, simulation: Simulation): void {
   })
 }
 
-/** The price of looking at any time: the power at the usual size, and the size for the usual power. */
+/** Reports what looking at any time costs: the power at the usual size, and the size for the usual power. */
 function reportPlans(context: BenchContext, experiments: number): void {
   const metric = SMALL_CONVERSION
   const baseline = pilot(metric, context.seed)
@@ -220,7 +220,7 @@ function daysOf(persons: number): number {
   return answerOf(daysLeft(persons, 0, PERSONS_PER_DAY), 'the days').days
 }
 
-/** A guard that tolerates a loss of 2 %: with exactly this loss, and with one of 10 %. */
+/** Reports a guard that tolerates a loss of 2 %: once with exactly this loss, and once with a loss of 10 %. */
 function reportGuard(context: BenchContext, experiments: number): void {
   const metric = SMALL_CONVERSION
   const persons = plan(metric, pilot(metric, context.seed), { power: 0.9, looks: 'fixed' })
@@ -240,7 +240,7 @@ function reportGuard(context: BenchContext, experiments: number): void {
   })
 }
 
-/** Every 25th person of the control is lost before the exposure is recorded. */
+/** Reports an experiment in which every 25th person of the control is lost before the exposure is recorded. */
 function reportMismatch(context: BenchContext, experiments: number): void {
   const metric = SMALL_CONVERSION
   const shares = simulate({
@@ -264,7 +264,7 @@ function reportMismatch(context: BenchContext, experiments: number): void {
 const COMPARISONS = 10
 const COMPARED_PERSONS = 2000
 
-/** Ten metrics in each experiment: without any change, and with changes in five of them. */
+/** Reports experiments with ten metrics: without any change, and with changes in five metrics. */
 function reportCorrections(context: BenchContext, experiments: number): void {
   const random = new Random(context.seed + 8)
   let uncorrected = 0
@@ -306,7 +306,7 @@ function pValueOf(random: Random, lift: number): number {
   return answerOf(twoProportionTest(from, to, ALPHA), metric.name).pValue
 }
 
-/** What a cap at the 99th percentile saves. */
+/** Reports how many persons are saved if values are cut off at the 99th percentile. */
 function reportWinsorising(context: BenchContext): void {
   const random = new Random(context.seed + 9)
   const values = Float64Array.from({ length: PILOT_PERSONS }, () => drawRevenue(random))

@@ -1,4 +1,4 @@
-/** Random numbers of simulated experiments, the same sequence for the same seed. */
+/** Random numbers for simulated experiments. The same seed gives the same sequence. */
 
 /** Draws from several distributions. The generator is sfc32 (C. Doty-Humphrey, PractRand). */
 export class Random {
@@ -6,18 +6,18 @@ export class Random {
   #b = 0
   #c = 0
   #counter = 1
-  /** The second of two normal numbers that are drawn together. */
+  /** Normal numbers are drawn in pairs. This is the second number of a pair, if it was not used yet. */
   #spare: number | null = null
 
   constructor(seed: number) {
     this.#a = seed | 0
     this.#b = (seed / 2 ** 32) | 0
     this.#c = 0x9e3779b9 | 0
-    // The first numbers of similar seeds are similar.
+    // The first numbers are skipped, because they are similar if the seeds are similar.
     for (let step = 0; step < 16; step++) this.uniform()
   }
 
-  /** From 0 to below 1. */
+  /** Returns a number of at least 0 and less than 1. */
   uniform(): number {
     const sum = (((this.#a + this.#b) | 0) + this.#counter) | 0
     this.#counter = (this.#counter + 1) | 0
@@ -27,7 +27,7 @@ export class Random {
     return (sum >>> 0) / 2 ** 32
   }
 
-  /** The polar method of G. Marsaglia. */
+  /** Returns a normal number, by the polar method of G. Marsaglia. */
   normal(): number {
     const spare = this.#spare
     if (spare !== null) {
@@ -45,7 +45,7 @@ export class Random {
     }
   }
 
-  /** With mean 1. */
+  /** Returns an exponential number with mean 1. */
   exponential(): number {
     return -Math.log(1 - this.uniform())
   }

@@ -1,4 +1,7 @@
-/** The metrics of simulated experiments: how the values of a person are drawn, and how their sums are estimated. */
+/**
+ * The metrics of simulated experiments. Each metric draws the values of a person, and estimates its mean from their
+ * sums.
+ */
 import { adjustForBefore } from '../../src/rules/experiments/adjust-for-before.ts'
 import { differenceOf } from '../../src/rules/experiments/contrast.ts'
 import {
@@ -34,7 +37,7 @@ export class Sums {
   }
 }
 
-/** A metric with its traffic. */
+/** A metric, and how its persons behave. */
 export interface SimulatedMetric {
   readonly name: string
   readonly treatmentShare: number
@@ -42,7 +45,7 @@ export interface SimulatedMetric {
   /** Draws one person. `factor` multiplies the mean of the value. */
   draw(random: Random, factor: number, into: Sums): void
   estimates(control: Sums, treatment: Sums): readonly [MaybeEstimate, MaybeEstimate]
-  /** The test for a single look. */
+  /** Runs the test for a single look. */
   fixedTest(control: Sums, treatment: Sums, alpha: number): FixedTest | NotEnoughData
 }
 
@@ -75,7 +78,7 @@ function sharesOf(treatmentShare: number): string {
   return `${100 - treated}:${treated}`
 }
 
-/** What all metrics of means have in common. */
+/** The parts that all metrics of means share. */
 const OF_MEANS = {
   isProportion: false,
   estimates(control: Sums, treatment: Sums) {
@@ -86,7 +89,7 @@ const OF_MEANS = {
   },
 }
 
-/** Minutes of use: exponential. */
+/** Minutes of use, with an exponential distribution. */
 export const MINUTES: SimulatedMetric = {
   ...OF_MEANS,
   name: 'minutes per person, 50:50',
@@ -98,12 +101,15 @@ export const MINUTES: SimulatedMetric = {
 
 const BUYERS = 0.2
 
-/** Draws the revenue of a person: most buy nothing, and the logarithm of the others' revenue is normal. */
+/**
+ * Draws the revenue of a person. Most persons buy nothing. The revenue of the others has a logarithm with a normal
+ * distribution.
+ */
 export function drawRevenue(random: Random): number {
   return random.uniform() < BUYERS ? Math.exp(random.normal()) : 0
 }
 
-/** Revenue: skewed, with a skewness of about 14 and mostly zeros. */
+/** Revenue: most values are zero, and the distribution has a skewness of about 14. */
 export const REVENUE: SimulatedMetric = {
   ...OF_MEANS,
   name: 'revenue per person (skewed), 70:30',
@@ -113,11 +119,14 @@ export const REVENUE: SimulatedMetric = {
   },
 }
 
-/** The variances of the logarithm that a person keeps, and that each period adds. */
+/**
+ * The logarithm of a value is the sum of two parts: one that a person keeps, and one that differs between periods.
+ * These are their variances.
+ */
 const KEPT = 0.64
 const ADDED = 0.16
 
-/** Usage that resembles that of the period before, estimated with this period. */
+/** Usage that resembles the usage in the period before. The estimate uses that period (CUPED). */
 export const ADJUSTED: SimulatedMetric = {
   name: 'usage with the period before (CUPED), 60:40',
   treatmentShare: 0.4,
@@ -147,7 +156,7 @@ function adjustedEstimates(
   return [adjusted.estimates[0], adjusted.estimates[1]]
 }
 
-/** Clicks of all sessions of a person, divided by the sessions. */
+/** The clicks in all sessions of a person, divided by the number of sessions. */
 export const CLICKS: SimulatedMetric = {
   name: 'clicks per session (ratio of sums), 50:50',
   treatmentShare: 0.5,

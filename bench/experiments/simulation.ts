@@ -14,48 +14,48 @@ import {
 import { Random } from './random.ts'
 import { converted, type SimulatedMetric, Sums } from './simulated-metrics.ts'
 
-/** What is simulated. */
+/** The options of a simulation. */
 export interface Simulation {
   readonly metric: SimulatedMetric
-  /** The true relative change: 0 in an A/A test. */
+  /** The true relative change. It is 0 in an A/A test. */
   readonly lift: number
   readonly experiments: number
-  /** Evenly spaced over the persons. */
+  /** The number of looks. They are evenly spaced over the persons. */
   readonly looks: number
-  /** The exposed persons at the last look, which is the horizon. */
+  /** The number of exposed persons at the last look, which is the horizon. */
   readonly persons: number
   readonly alpha: number
   /** The relative loss that a guard tolerates. */
   readonly tolerance: number
-  /** The share of persons who really get the treatment. By default that of the metric. */
+  /** The share of persons who really get the treatment. The default is the share that the metric names. */
   readonly treatedShare?: number
   readonly seed: number
 }
 
-/** Shares of all experiments, between 0 and 1. */
+/** The results of all experiments. Except for the last member, they are shares of the experiments, from 0 to 1. */
 export interface SimulatedShares {
-  /** The always-valid interval of the difference excludes zero at some look. */
+  /** The share in which the always-valid interval of the difference excludes zero at some look. */
   readonly alwaysValid: number
-  /** The always-valid interval of the relative change contains the true one at every look. */
+  /** The share in which the always-valid interval of the relative change contains the true change at every look. */
   readonly alwaysCovered: number
-  /** The test for a single look finds a difference at some look. */
+  /** The share in which the test for a single look finds a difference at some look. */
   readonly peeking: number
-  /** The same, at the last look. */
+  /** The share in which the test for a single look finds a difference at the last look. */
   readonly fixed: number
-  /** The win probability of one of the variants is above 1 − alpha / 2 at some look. */
+  /** The share in which the win probability of one of the variants is above 1 − alpha / 2 at some look. */
   readonly winning: number
-  /** The guard reports at some look that the metric is worse than tolerated. */
+  /** The share in which the guard reports at some look that the metric is worse than tolerated. */
   readonly guarded: number
-  /** The check of the sample ratio reports a mismatch at the last look. */
+  /** The share in which the sample ratio check reports a mismatch at the last look. */
   readonly mismatched: number
-  /** The persons at the first look with a difference, divided by those at the last look, on average. */
+  /** The persons at the first look with a difference, divided by the persons at the last look, on average. */
   readonly personsUntilFound: number
 }
 
-/** The false alarms of one check of the sample ratio. */
+/** The probability that one sample ratio check reports a mismatch although there is none. */
 const MISMATCH_ALPHA = 0.001
 
-/** What one experiment has said so far. */
+/** The statements that the methods have made about one experiment so far. */
 class Verdicts {
   alwaysValid = false
   alwaysCovered = true

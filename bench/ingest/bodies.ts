@@ -1,55 +1,63 @@
 /**
- * Complete HTTP/1.1 requests as buffers, which are made before a run. Only the event uuids change between two requests.
- * They are written in place, so that the generator stays cheap and every event is still new to the duplicate check.
+ * Complete HTTP/1.1 requests as buffers, which are made before a run. Only the uuids of the events change between two
+ * requests. They are written into the buffer, so that the load generator has little work and every event is still new
+ * to the duplicate check.
  */
 import { EventGenerator } from './events.ts'
 
-/** A request that is ready to be written to a socket. Its owner sends it to one socket at a time. */
+/** A request that is ready to be written to a socket. It must not be written to two sockets at a time. */
 export interface RequestTemplate {
   readonly bytes: Buffer
-  /** The length of the body alone. */
+  /** The number of bytes of the body, without the head. */
   readonly bodyBytes: number
-  /** The positions of the 36 characters of each event's uuid. Empty for a request without events. */
+  /** For each event, the position of the 36 characters of its uuid. Empty for a request without events. */
   readonly uuidOffsets: Uint32Array
 }
 
-/** The contents of the bodies of a run. */
+/** What the bodies of a run contain. */
 export interface EventRequestOptions {
   readonly kind: 'events'
   readonly projectKey: string
   readonly seed: number
-  /** 1 sends `/capture/` bodies, a larger number sends `/batch/` bodies. */
+  /** The number of events in a request. If it is 1, the bodies are for `/capture/`, and otherwise for `/batch/`. */
   readonly eventsPerRequest: number
   /** The number of distinct events. Requests repeat them with new uuids. */
   readonly distinctEvents: number
-  /** Runs against the same store use different streams. A stream holds 2^32 uuids. Below 65,536. */
+  /**
+   * The number of the stream of uuids, below 65,536. Runs against the same store must use different streams. A stream
+   * has 2^32 uuids.
+   */
   readonly stream: number
-  /** The number of active users. Default: that of the generator. */
+  /** The number of active users. The default is that of `EventGenerator`. */
   readonly users?: number
-  /** Every user is as active as any other. */
+  /** If true, all users are equally active. */
   readonly isUniform?: boolean
   /**
-   * The kind of events: usual traffic (default); the first events of users one after the other from `firstUser` on; or
-   * `$identify` events that each join the next two of these users.
+   * The kind of events. `traffic` is usual traffic and the default. `arrivals` are the first events of users, one user
+   * after the other from `firstUser` on. `merges` are `$identify` events, each of which joins the next two of these
+   * users.
    */
   readonly content?: 'traffic' | 'arrivals' | 'merges'
   readonly firstUser?: number
   /** See `EventGeneratorOptions`. */
   readonly draw?: number
-  /** Batches contain their time of sending, so that the server takes their events as new ones. Default true. */
+  /**
+   * If true, a batch contains the time at which it is sent, so that the server treats its events as new. The default is
+   * true.
+   */
   readonly isSentNow?: boolean
 }
 
-/** POST requests with given bodies, each sent in turn. */
+/** POST requests with the given bodies, which are sent in turn. */
 export interface PostRequestOptions {
   readonly kind: 'post'
   readonly path: string
-  /** At least one JSON text. */
+  /** The bodies as JSON texts. There must be at least one. */
   readonly bodies: readonly string[]
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** A request without a body, the same every time. */
+/** A request without a body. It is always the same. */
 export interface GetRequestOptions {
   readonly kind: 'get'
   readonly path: string
@@ -58,12 +66,15 @@ export interface GetRequestOptions {
 const UUID_CHARACTERS = 36
 const UUID_KEY = '"uuid":"'
 const HEX_DIGITS = Buffer.from('0123456789abcdef')
-/** Uuids contain a time near the one of the events. A stream starts an hour after the previous one. */
+/**
+ * The time in the first uuid of stream 0. It is near the time of the events. Each stream starts an hour after the
+ * previous one.
+ */
 const UUID_START_MS = Date.UTC(2024, 4, 1)
 const STREAM_MS = 3_600_000
 const UUIDS_PER_MS = 50
 
-/** Wraps a JSON body into a POST request and finds the uuids in it. */
+/** Wraps a JSON body into a POST request, and finds the uuids in the body. */
 export function eventRequest(host: string, path: string, body: string): RequestTemplate {
   const bodyBytes = Buffer.from(body)
   const head = postHead(host, path, bodyBytes.length)
@@ -81,8 +92,8 @@ export function eventRequest(host: string, path: string, body: string): RequestT
 }
 
 /**
- * Returns at least `count` templates. Distinct bodies are drawn until `distinctEvents` events exist, and the rest are
- * copies with their own bytes. About 10 us for each drawn event.
+ * Returns at least `count` templates. Distinct bodies are drawn until there are `distinctEvents` events. The rest are
+ * copies with bytes of their own. A drawn event takes about 10 us.
  */
 export function eventRequests(
   host: string,
@@ -109,7 +120,7 @@ export function eventRequests(
   return templates
 }
 
-/** Returns at least `count` templates: one for each body, and copies of them. */
+/** Returns at least `count` templates: one for each body, and then copies. */
 export function postRequests(
   host: string,
   { path, bodies, headers }: PostRequestOptions,
@@ -123,7 +134,7 @@ export function postRequests(
   })
 }
 
-/** The generator that draws the events of a run. */
+/** Returns the generator that draws the events of a run. */
 export function generatorOf({
   seed,
   users,
@@ -157,7 +168,10 @@ function postHead(
   )
 }
 
-/** Writes the uuids `ordinal`, `ordinal + 1`, ... of a stream into the events of a request. About 60 ns each. */
+/**
+ * Writes the uuids `ordinal`, `ordinal + 1` and so on of a stream into the events of a request. A uuid takes about 60
+ * ns.
+ */
 export function stampUuids(template: RequestTemplate, stream: number, ordinal: number): void {
   const { bytes, uuidOffsets } = template
   for (let index = 0; index < uuidOffsets.length; index++) {
@@ -166,12 +180,12 @@ export function stampUuids(template: RequestTemplate, stream: number, ordinal: n
 }
 
 /**
- * Writes a version 7 uuid as text. Different (stream, ordinal) give different uuids, because the last 48 bits are a
- * permutation of them. They look random, as a client's do, and the time at the start increases.
+ * Writes a version 7 uuid as text. Each pair of stream and ordinal has a different uuid, because its last 48 bits are a
+ * permutation of the pair. As with the uuids of a client, these bits look random, and the time at the start increases.
  */
 export function writeUuid(target: Buffer, offset: number, stream: number, ordinal: number): void {
   const timeMs = UUID_START_MS + stream * STREAM_MS + Math.floor(ordinal / UUIDS_PER_MS)
-  // Three Feistel rounds over two halves of 24 bits.
+  // Three Feistel rounds, each with two halves of 24 bits.
   let left = ((stream << 8) | (ordinal >>> 24)) & 0xffffff
   let right = ordinal & 0xffffff
   left ^= mix(right)

@@ -1,14 +1,14 @@
-/** The garbage collections of a daemon's main thread, as an observer in it sees them. */
+/** Counts the garbage collections of a daemon's main thread, with an observer that runs in that thread. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:perf_hooks'
 
-/** The number of collections of one kind since the start of the daemon, or since `forget`. */
+/** The collections of one kind since the start of the daemon, or since `forget`. */
 export interface Collections {
   readonly count: number
   readonly longestMs: number
 }
 
-/** Watches one daemon. The daemon creates and writes `file`. */
+/** Watches the collections of one daemon. The daemon creates and writes `file`. */
 export class CollectionWatch {
   readonly #file: string
 
@@ -17,12 +17,12 @@ export class CollectionWatch {
     this.forget()
   }
 
-  /** Excludes the collections so far, such as those during the start. */
+  /** Leaves out the collections so far, such as the collections during the start. */
   forget(): void {
     writeFileSync(this.#file, '')
   }
 
-  /** The environment variables that the daemon needs. */
+  /** The environment variables with which the daemon must be started. */
   get environment(): Readonly<Record<string, string>> {
     const code = `
       import { appendFileSync } from 'node:fs'
@@ -35,7 +35,10 @@ export class CollectionWatch {
     return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` }
   }
 
-  /** Collections of the whole heap, or all others, which are of young objects or incremental steps. */
+  /**
+   * Returns the collections of the whole heap or, if `isWhole` is false, all other collections: those of young objects,
+   * and incremental steps.
+   */
   read(isWhole: boolean): Collections {
     const lines = readFileSync(this.#file, 'utf8').split('\n').filter(Boolean)
     const durations = lines

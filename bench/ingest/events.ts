@@ -1,6 +1,6 @@
 /**
- * Seeded generator of realistic product-analytics traffic: about 25 properties and 900 bytes of JSON for each event,
- * user activity skewed towards a few users, and names skewed towards page views. The same seed and options always give
+ * Generates realistic product-analytics traffic from a seed. An event has about 25 properties and 900 bytes of JSON. A
+ * few users are far more active than the others, and most events are page views. The same seed and options always give
  * the same bytes. This file does not depend on HTTP; see `bodies.ts`.
  */
 import { createHash } from 'node:crypto'
@@ -16,21 +16,21 @@ export interface GeneratedEvent {
 }
 
 export interface EventGeneratorOptions {
-  /** Determines the users and, with `draw`, their actions. */
+  /** The seed. It determines the users and, together with `draw`, their actions. */
   readonly seed: number
-  /** Other numbers draw other events of the same users. Default 0. */
+  /** Another number gives other events of the same users. The default is 0. */
   readonly draw?: number
-  /** The number of distinct active users. Default 5000. */
+  /** The number of distinct active users. The default is 5000. */
   readonly users?: number
-  /** Every user is as active as any other. Default false: activity is skewed towards a few. */
+  /** If true, all users are equally active. The default is false: a few users are far more active than the others. */
   readonly isUniform?: boolean
-  /** See `EventRequestOptions`. Default traffic. */
+  /** The kind of events; see `EventRequestOptions`. The default is traffic. */
   readonly content?: 'traffic' | 'arrivals' | 'merges'
-  /** The first user of arrivals and merges. Default 0. */
+  /** The first user of arrivals and merges. The default is 0. */
   readonly firstUser?: number
-  /** Time of the first event, milliseconds. Default 2024-05-01. */
+  /** The time of the first event, in milliseconds. The default is 2024-05-01. */
   readonly startMs?: number
-  /** Mean time between two events in milliseconds. Default 250. */
+  /** The mean time between two events, in milliseconds. The default is 250. */
   readonly stepMs?: number
 }
 
@@ -149,7 +149,7 @@ const CUSTOM_NAMES = [
   'survey sent',
 ] as const
 
-/** Draws events one after the other. About 8 us for each event. */
+/** Draws events one after the other. An event takes about 8 us. */
 export class EventGenerator {
   readonly #random: () => number
   readonly #seed: number
@@ -175,12 +175,12 @@ export class EventGenerator {
     this.#nowMs = this.#startMs
   }
 
-  /** The body of a request with one event and the key at its root. */
+  /** Returns the body of a request with one event, with the key at its root. */
   capture(projectKey: string): Record<string, unknown> {
     return { api_key: projectKey, ...this.event() }
   }
 
-  /** The body of a request with `count` events, as current SDKs send it. */
+  /** Returns the body of a request with `count` events, as current SDKs send it. */
   batch(projectKey: string, count: number): Record<string, unknown> {
     const batch: GeneratedEvent[] = []
     for (let index = 0; index < count; index++) batch.push(this.event())
@@ -197,7 +197,10 @@ export class EventGenerator {
     return this.#eventOf(user, this.#name())
   }
 
-  /** The first event of a user. It creates a person with some 30 properties, including e-mail address and name. */
+  /**
+   * Returns the first event of a user. It creates a person with some 30 properties, including the e-mail address and
+   * the name.
+   */
   #arrival(user: number): GeneratedEvent {
     const event = this.#eventOf(user, '$set')
     const { email, name, plan } = this.#traits(user)
@@ -206,7 +209,7 @@ export class EventGenerator {
     return event
   }
 
-  /** Joins two users and has no other properties. */
+  /** Returns an event that joins two users. It has no other properties. */
   #merge(into: number, from: number): GeneratedEvent {
     return {
       event: '$identify',
@@ -333,12 +336,12 @@ export class EventGenerator {
     }
   }
 
-  /** The distinct_id of a user. */
+  /** Returns the distinct_id of a user. */
   idOf(user: number): string {
     return this.#distinctId(user)
   }
 
-  /** The e-mail address of a user, once it is known. */
+  /** Returns the e-mail address of a user. */
   emailOf(user: number): string {
     return this.#traits(user).email
   }
@@ -403,7 +406,10 @@ export class EventGenerator {
   }
 }
 
-/** SHA-256 (first 16 hex digits) of the first 1000 events of a seed. It identifies the workload in reports. */
+/**
+ * Returns the first 16 hex digits of the SHA-256 of the first 1000 events of a seed. Reports identify the workload by
+ * them.
+ */
 export function workloadHash(seed: number): string {
   const generator = new EventGenerator({ seed })
   const hash = createHash('sha256')
@@ -417,7 +423,10 @@ function at<T>(items: readonly T[], index: number): T {
   return item
 }
 
-/** Small fast generator (sfc32): 32-bit integers, the same sequence for the same seed. */
+/**
+ * Returns a function that draws 32-bit integers with the small and fast generator sfc32. The same seed gives the same
+ * sequence.
+ */
 function seededRandom(seed: number): () => number {
   let a = 0x9e3779b9 ^ seed
   let b = 0x243f6a88

@@ -72,7 +72,9 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** Returns the number of requests answered with 503. Throws for any other refusal, and for lost requests. */
+/**
+ * Returns the number of requests that were answered with 503. Throws if a request was refused otherwise, or was lost.
+ */
 function refusals(report: LoadReport): number {
   const { 200: _accepted, 503: refused = 0, ...others } = report.statuses
   if (Object.keys(others).length > 0 || report.requestsLost > 0) {

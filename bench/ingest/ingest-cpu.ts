@@ -44,7 +44,7 @@ async function measure(context: BenchContext): Promise<void> {
     const drainMs = await daemon.drain()
     return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
   }
-  // The first events include compilation and the first pages of the store.
+  // The first events are not measured, because their cost includes compilation and the first pages of the store.
   let acknowledged = (await sendAll(events / 4)).sent
   const rates: number[] = []
   const [ours = [], theirs = []] = await interleaved(context.rounds(5), [

@@ -24,7 +24,7 @@ const EVENTS_PER_SECOND = 20_000
 const QUIET_POLLS = 25
 const QUIET_POLLS_MAX = 120
 const POLL_MS = 1000
-/** The unit of stat(2), whatever the block size of the file system is. */
+/** The unit of the blocks that stat(2) reports, whatever the block size of the file system is. */
 const BLOCK_BYTES = 512
 
 async function measure(context: BenchContext): Promise<void> {
@@ -90,13 +90,13 @@ function reportSizes(
 
 interface DiskUse {
   readonly bytes: number
-  /** By folder or file at the top of the data directory, largest first. */
+  /** The bytes of each folder or file at the top of the data directory, the largest first. */
   readonly folders: ReadonlyMap<string, number>
 }
 
 const NOTHING: DiskUse = { bytes: 0, folders: new Map() }
 
-/** Waits until the allocated bytes have been constant for some seconds. */
+/** Waits until the number of allocated bytes has been constant for some seconds. */
 async function quietSize(dataDir: string): Promise<DiskUse> {
   let use = diskUse(dataDir)
   let unchanged = 0

@@ -32,7 +32,7 @@ const CONNECTIONS = 128
 const SETTLE_MS = 500
 const REQUESTS_PER_SECOND = 20_000
 const SLOW_REQUESTS_PER_SECOND = 10_000
-/** CPU time of a request to a bare server, in us, above which the machine counts as slow. */
+/** If a request to a bare server takes more CPU time than this, in microseconds, the machine counts as slow. */
 const BARE_REQUEST_MAX_US = 15
 
 async function measure(context: BenchContext): Promise<void> {

@@ -82,7 +82,7 @@ async function measure(context: BenchContext): Promise<void> {
   reportMemory(context, readings)
 }
 
-/** A closed loop, then processing of the rest: the rate over both. */
+/** Runs a closed loop, and then waits until the remaining events are processed. Returns the rate over both together. */
 async function findHighestRate(
   context: BenchContext,
   daemon: Daemon,
@@ -113,7 +113,7 @@ async function watch(daemon: Daemon, readings: Reading[], isRunning: () => boole
 }
 
 function reportMemory(context: BenchContext, readings: readonly Reading[]): void {
-  // The generator itself needs the first second or two to start.
+  // The first readings are left out, because the generator itself needs a second or two to start.
   const early = readings[Math.floor(readings.length / 3)]
   const late = readings.at(-1)
   if (early === undefined || late === undefined) throw new Error('memory was never read')

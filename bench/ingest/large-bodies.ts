@@ -28,11 +28,11 @@ export const LARGE_BODIES: Bench = {
   run: measure,
 }
 
-/** Events of one body: about 19 MB, below the limit of 20 MiB. */
+/** The number of events in a body, which makes it about 19 MB. The limit is 20 MiB. */
 export const LARGE_BODY_EVENTS = 20_500
 const CLIENTS = 2
 const PROBES_PER_SECOND = 200
-/** The uploads begin before the first probe and end after the last one. */
+/** The uploads begin this long before the first probe, and end this long after the last one. */
 const MARGIN_SECONDS = 1
 const SETTLE_MS = 500
 

@@ -77,7 +77,7 @@ async function measure(context: BenchContext): Promise<void> {
   await expectAllStored(daemon, finished.eventsAcknowledged + captured)
 }
 
-/** Checks that health checks are answered and an event is accepted. Returns the number of sent events. */
+/** Throws unless health checks are answered and an event is accepted. Returns the number of events that were sent. */
 async function expectHealthy(url: string): Promise<number> {
   for (const path of ['/_livez', '/_readyz', '/_health']) {
     const response = await fetch(url + path)

@@ -1,6 +1,6 @@
 /**
- * Stores many events of the usual traffic in a data directory without a running daemon, through the code that processes
- * accepted events. Only HTTP and the log are left out, which would take several times as long.
+ * Stores many events of the usual traffic in a data directory without a running daemon. It uses the code that processes
+ * accepted events. Only HTTP and the log are left out, because with them it would take several times as long.
  */
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
@@ -12,23 +12,23 @@ import type { BenchContext } from '../harness.ts'
 import { writeUuid } from './bodies.ts'
 import { EventGenerator } from './events.ts'
 
-/** The first project of a daemon. */
+/** The number of the first project of a daemon. */
 const PROJECT_ID = 1
 const EVENTS_PER_COMMIT = 20_000
 const EVENTS_TOLD = 1_000_000
-/** An upper bound of the JSON of one event. */
+/** An upper bound for the bytes of one event as JSON. */
 const EVENT_BYTES = 2000
 const DISTINCT_EVENTS = 50_000
 const USERS = 200_000
 const STEP_MS = 250
 const MAINTAIN_MS = 1000
-/** Streams of uuids that no load of the same bench uses. */
+/** The number of the stream of uuids. No load of the same bench uses this stream or a later one. */
 const STREAM = 60_000
 const FIRST_MS = Date.UTC(2024, 4, 1)
 
 /**
- * Creates a data directory with this many events, or fewer when `millisecondsMax` is over. Returns their number. About
- * 15 us for each event.
+ * Creates a data directory with this many events, or with fewer if `millisecondsMax` is over. Returns the number of
+ * events. An event takes about 15 us.
  */
 export async function fillStore(
   context: BenchContext,
@@ -36,7 +36,7 @@ export async function fillStore(
   millisecondsMax: number,
 ): Promise<{ readonly dataDir: string; readonly events: number }> {
   const dataDir = context.newFolder()
-  // The daemon creates the project of the events.
+  // A daemon is started once, to create the project of the events.
   const first = await context.startDaemon({ dataDir })
   await first.stop()
   const endMs = performance.now() + millisecondsMax
@@ -47,7 +47,7 @@ export async function fillStore(
     traffic.add(count)
     stored += count
     if (stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
-    // A pause, so that a signal is handled.
+    // This pause lets the process handle signals.
     await new Promise((resolve) => setImmediate(resolve))
   }
   await traffic.close()
@@ -66,14 +66,14 @@ class StoredTraffic {
     this.#drawn = Array.from({ length: distinctEvents }, () => generator.event())
   }
 
-  /** Stores this many events in one transaction. Throws if one of them is not stored. */
+  /** Stores this many events in one transaction. Throws if an event is not stored. */
   add(count: number): void {
     for (let added = 0; added < count; added++) this.#add(this.#ordinal++)
-    // The log stays empty, and so does the position in it.
+    // The log stays empty, so the position in the log stays 0.
     this.#writer.commit(0)
   }
 
-  /** Merges all segments that can be merged, as a daemon does when idle, and closes the folder. */
+  /** Merges all segments that can be merged, as a daemon does when it is idle, and closes the folder. */
   async close(): Promise<void> {
     while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()

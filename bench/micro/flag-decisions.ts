@@ -20,13 +20,16 @@ import type {
 /** The results of a run. */
 export interface DecisionFigures {
   readonly flags: number
-  /** Microseconds of a decision about all flags. */
+  /** The microseconds of a decision about all flags. */
   readonly decideUs: number
-  /** Microseconds of one SHA-1 for each flag by the crypto library. */
+  /** The microseconds that the crypto library takes for one SHA-1 for each flag. */
   readonly hashUs: number
 }
 
-/** Measures decisions about this many flags, with this many samples of each kind after as many for the warm-up. */
+/**
+ * Measures decisions about this many flags. It takes this many samples of each kind, after as many samples for the
+ * warm-up.
+ */
 export function run(flagCount: number, samples: number): DecisionFigures {
   const flags = Array.from({ length: flagCount }, (_, index) => makeFlag(index))
   const set: FlagSet = {
@@ -60,7 +63,7 @@ function percentileUs(work: (sample: number) => unknown, samples: number): numbe
   return (elapsedMs[Math.floor(samples / 20)] ?? 0) * 1000
 }
 
-/** A flag of usual shape. */
+/** Returns a flag of the usual kind. */
 export function makeFlag(index: number): Flag {
   const place = index % 30
   const filters = [

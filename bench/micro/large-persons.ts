@@ -17,16 +17,16 @@ import { ProcessingWriter } from '../../src/store/events/write/processing-writer
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
 import { makeFlag } from './flag-decisions.ts'
 
-/** Sizes of a run. */
+/** The sizes of a run. */
 export interface LargePersonsRun {
   readonly persons: number
-  /** The properties of a large person. */
+  /** The number of properties of a large person. */
   readonly properties: number
   readonly rounds: number
   readonly dataDir: string
 }
 
-/** Microseconds of a decision: the median and the 99th percentile. */
+/** The microseconds of a decision: the median and the 99th percentile. */
 export interface LargePersonsFigures {
   readonly kind: 'first' | 'again'
   readonly small: { readonly medianUs: number; readonly p99Us: number }
@@ -51,7 +51,7 @@ export async function run(sizes: LargePersonsRun): Promise<readonly LargePersons
     cohorts: new Map(),
     groupTypes: new Map([[0, GROUP_TYPE]]),
   })
-  // Keeps the mapping of the file, as a daemon does.
+  // Keeps the file mapped into memory, as a daemon does.
   const holder = new DecisionSourceReader(dataDir)
   const samples = { first: newSamples(), again: newSamples() }
   for (let round = 0; round <= rounds; round++) {
@@ -75,7 +75,7 @@ export async function run(sizes: LargePersonsRun): Promise<readonly LargePersons
             continuityOverrides: () => new Map(),
           })
           const elapsedUs = (performance.now() - startedAt) * 1000
-          // The first round warms up.
+          // The first round is a warm-up.
           if (round > 0) samples[kind][size].push(elapsedUs)
         }
       }

@@ -12,7 +12,7 @@ import { seal } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
 
-/** Microseconds for each commit, the best round of each side. */
+/** The microseconds of a commit, from the best round of each side. */
 export interface LogFigures {
   readonly blockBytes: number
   readonly filesCpuUs: number
@@ -21,12 +21,12 @@ export interface LogFigures {
   readonly lmdbWallUs: number
 }
 
-/** Sizes of a run. */
+/** The sizes of a run. */
 export interface LogRun {
   readonly dataDir: string
-  /** Default 5. */
+  /** The number of rounds. The default is 5. */
   readonly rounds?: number
-  /** Bytes of a block, and commits of a round. */
+  /** The bytes of a block, and the number of commits of a round. */
   readonly sizes?: readonly (readonly [blockBytes: number, commits: number])[]
 }
 
@@ -35,10 +35,10 @@ interface Side {
   close(): Promise<void>
 }
 
-/** The number of waiting blocks at which the oldest is removed. */
+/** If this many blocks wait, the oldest one is removed. */
 const WAITING = 16
 
-/** Writes two logs in an empty directory and prints one line of JSON for each size. */
+/** Writes two logs in an empty directory, and prints one line of JSON for each size. */
 export async function run(options: LogRun): Promise<readonly LogFigures[]> {
   const { dataDir, rounds = 5 } = options
   const sizes = options.sizes ?? [

@@ -17,7 +17,7 @@ import {
   ProcessingWriter,
 } from '../../src/store/events/write/processing-writer.ts'
 
-/** Sizes of a run. */
+/** The sizes of a run. */
 export interface NamesRun {
   readonly events: number
   readonly properties: number
@@ -29,11 +29,11 @@ export interface NamesFigures {
   readonly events: number
   readonly properties: number
   readonly parseMs: number
-  /** All names, by a reader without cached names. */
+  /** The time of reading all names by a reader without cached names. */
   readonly firstMs: number
-  /** After another commit. */
+  /** The time of reading all names after another commit. */
   readonly nextMs: number
-  /** A page of a hundred cached names, searched and sorted. */
+  /** The time of a page of a hundred cached names, with a search and an order. */
   readonly listMs: number
 }
 
@@ -42,7 +42,7 @@ const EVENT_PROPERTIES = 20
 const EVENT_NAMES = 100
 const ROUNDS = 20
 
-/** Stores events in an empty data directory and prints one line of JSON. */
+/** Stores events in an empty data directory, and prints one line of JSON. */
 export async function run({ events, properties, dataDir }: NamesRun): Promise<NamesFigures> {
   const writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   let parseMs = 0

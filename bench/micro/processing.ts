@@ -17,33 +17,33 @@ import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { eventRequests, type RequestTemplate, stampUuids } from '../ingest/bodies.ts'
 
-/** Sizes of a run. */
+/** The sizes of a run. */
 export interface ProcessingRun {
   readonly commits: number
   /** The approximate number of events in a commit. */
   readonly commitEvents: number
   readonly seed: number
   readonly dataDir: string
-  /** Default 5000. */
+  /** The number of active users. The default is 5000. */
   readonly users?: number
-  /** Every user is as active as any other. */
+  /** If true, all users are equally active. */
   readonly isUniform?: boolean
 }
 
-/** The results of a run, per event. */
+/** The results of a run for each event. */
 export interface ProcessingFigures {
   readonly events: number
   readonly jsonBytes: number
   readonly parseUs: number
   /**
-   * The phases of the fastest commit, because others share the machine: reading, persons, columns, and the encoding
-   * between them.
+   * The phases of the fastest commit: reading, persons, columns, and the encoding between them. The fastest commit is
+   * used because other processes share the machine.
    */
   readonly processUs: number
-  /** The part of the commit. */
+  /** The time of the commit itself. */
   readonly commitUs: number
   readonly recognised: number
-  /** The whole file of the environment. */
+  /** The bytes of the whole data file of the environment. */
   readonly fileBytes: number
 }
 
@@ -76,7 +76,7 @@ class Blocks implements LogReader {
     this.#templates = eventRequests('', users === undefined ? options : { ...options, users }, 1)
   }
 
-  /** The JSON of the next request, with new uuids for its events. */
+  /** Returns the JSON of the next request. Its events have new uuids. */
   next(): Buffer {
     const template = this.#templates[this.#requests % this.#templates.length]
     if (template === undefined) throw new Error('there is no request')
@@ -84,7 +84,7 @@ class Blocks implements LogReader {
     return template.bytes.subarray(template.bytes.length - template.bodyBytes)
   }
 
-  /** Removes the blocks up to `processed`, and makes others until there are at least this many events. */
+  /** Removes the blocks up to `processed`, and makes new blocks until they contain at least this many events. */
   fill(events: number, processed: number, arrivedAtMs: number): void {
     const done = processed + 1 - this.#first
     this.#blocks.splice(0, done)

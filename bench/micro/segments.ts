@@ -16,7 +16,7 @@ import {
 } from '../../src/store/events/write/processing-writer.ts'
 import { EventGenerator } from '../ingest/events.ts'
 
-/** The results of a run, per event. */
+/** The results of a run for each event. */
 export interface SegmentFigures {
   readonly events: number
   readonly jsonBytes: number
@@ -24,17 +24,17 @@ export interface SegmentFigures {
   readonly addUs: number
   readonly commitUs: number
   readonly maintainUs: number
-  /** The segments alone, and the whole file of the environment. */
+  /** The bytes of the segments. `fileBytes` are the bytes of the whole data file of the environment. */
   readonly segmentBytes: number
   readonly fileBytes: number
 }
 
-/** Sizes of a run. */
+/** The sizes of a run. */
 export interface SegmentRun {
   readonly events: number
   readonly seed: number
   readonly dataDir: string
-  /** Events of a commit. Default 8192. */
+  /** The number of events in a commit. The default is 8192. */
   readonly batch?: number
 }
 

@@ -79,7 +79,7 @@ function report(
   if (missing + doubled + unknown > 0) throw new Error('events were lost, doubled or invented')
 }
 
-/** Clients that resend a request until it is acknowledged. */
+/** Clients that send a request again and again until it is acknowledged. */
 class Traffic {
   /** The uuids of all events that were answered with 200. */
   readonly acknowledged = new Set<string>()
@@ -105,14 +105,17 @@ class Traffic {
     for (let index = 0; index < CLIENTS; index++) this.#clients.push(this.#client().catch(fail))
   }
 
-  /** Lets each client finish its request, up to the acknowledgement. Throws the error of a client. */
+  /**
+   * Stops the clients. Each client first sends its current request until it is acknowledged. If a client has failed,
+   * throws its error.
+   */
   async stop(): Promise<void> {
     this.#isStopped = true
     await Promise.all(this.#clients)
     if (this.#failure !== null) throw this.#failure
   }
 
-  /** From 0 to 1, the same sequence for the same seed. */
+  /** Returns a number from 0 to 1. The same seed gives the same sequence. */
   random(): number {
     this.#state = (Math.imul(this.#state, 1_664_525) + 1_013_904_223) >>> 0
     return this.#state / 2 ** 32
@@ -131,7 +134,7 @@ class Traffic {
     }
   }
 
-  /** True if the request was answered with 200; false if it must be sent again. */
+  /** Sends a request. Returns true if it was answered with 200, and false if it must be sent again. */
   async #post(body: string): Promise<boolean> {
     let status: number
     try {
@@ -146,7 +149,7 @@ class Traffic {
   }
 }
 
-/** Counts each uuid in the list of events, page by page. */
+/** Reads the list of events page by page, and counts how often each uuid occurs. */
 async function readAllUuids(daemon: Daemon): Promise<Map<string, number>> {
   const counts = new Map<string, number>()
   let next: string | null = `${daemon.url}/api/projects/1/events/?limit=${PAGE_EVENTS}`
@@ -169,6 +172,6 @@ async function readPage(url: string): Promise<EventPage> {
   if (!response.ok || typeof page !== 'object' || page === null || !('results' in page)) {
     throw new Error(`the list of events answered ${response.status}`)
   }
-  // The format that docs/COMPATIBILITY.md defines. Another format would appear as missing uuids.
+  // docs/COMPATIBILITY.md defines this format. If the format were different, uuids would be missing.
   return page as EventPage
 }

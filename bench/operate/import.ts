@@ -38,7 +38,7 @@ const TAIL = Buffer.from(']}')
 const COMMA = Buffer.from(',')
 const US = 1e6
 
-/** What it took to bring a file into a daemon. */
+/** The resources that an import of one file has used. */
 interface Taken {
   readonly sentPerSecond: number
   readonly processedPerSecond: number
@@ -46,7 +46,7 @@ interface Taken {
   readonly daemonUsPerEvent: number
 }
 
-/** Sends a file, and returns the CPU time of the sender in seconds. */
+/** Sends a file. Returns the CPU time of the sender in seconds. */
 type Send = (file: string, daemon: Daemon, dataDir: string) => Promise<number>
 
 async function measure(context: BenchContext): Promise<void> {
@@ -156,7 +156,7 @@ async function post(daemon: Daemon, agent: Agent, body: Buffer): Promise<void> {
   if (answer.statusCode !== 200) throw new Error(`/batch/ answered ${answer.statusCode}`)
 }
 
-/** Yields the lines of a file, each in memory of its own. */
+/** Yields the lines of a file. Each line has memory of its own. */
 async function* linesOf(file: string): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0)
   for await (const chunk of createReadStream(file, { highWaterMark: IMPORT_BATCH_BYTES_MAX })) {
@@ -171,7 +171,10 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
   if (rest.length > 0) yield rest
 }
 
-/** Writes each event as the events API of PostHog lists it, without the members that only an export has. */
+/**
+ * Writes each event in the form in which the events API of PostHog lists it, without the members that only an export
+ * has.
+ */
 async function writeOtherForm(own: string, other: string): Promise<void> {
   const target = createWriteStream(other)
   for await (const line of createInterface({ input: createReadStream(own) })) {

@@ -1,6 +1,6 @@
 /**
- * The part of the bench `lifecycle` that removes events. The remaining events must be exactly the ones of an earlier
- * export without the removed ones, and the receipts must say so.
+ * The part of the bench `lifecycle` that removes events. Afterwards, the store must contain exactly the events of an
+ * earlier export without the removed events, and the receipts must report this.
  */
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
@@ -15,21 +15,26 @@ import {
   listPersons,
 } from './store-digest.ts'
 
-/** The retention rule keeps it for a month. All events are older. */
+/**
+ * The name of the events that the retention rule removes. The rule keeps them for a month, and all events are older.
+ */
 const RETAINED_NAME = '$pageview'
 const RETAINED_DAYS = '30'
 const ERASED_NAME = '$autocapture'
 const DONE_MS_MAX = 120_000
 const POLL_MS = 100
 
-/** Removes events from the store in `dataDir`, which contains the events of `file`. Throws on any difference. */
+/**
+ * Removes events from the store in `dataDir`, which contains the events of `file`. Throws if the remaining events are
+ * not as expected.
+ */
 export async function eraseAndCompare(
   context: BenchContext,
   daemon: Daemon,
   dataDir: string,
   file: string,
 ): Promise<void> {
-  // The person with the most ids, so that the owner of events matters.
+  // The person with the most ids is chosen, because its events have different distinct ids and one owner.
   const [person] = [...(await listPersons(daemon))].sort(
     (a, b) => b.distinct_ids.length - a.distinct_ids.length,
   )

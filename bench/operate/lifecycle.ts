@@ -78,7 +78,7 @@ async function measure(context: BenchContext): Promise<void> {
   const first = await context.startDaemon({ dataDir: target })
   await compareImported(context, first, target, file, original)
   await first.stop()
-  // A new one, because a daemon applies retention by itself a minute after its start.
+  // A new copy is used, because a daemon applies retention by itself a minute after its start.
   const copy = await context.startDaemon({ dataDir: target })
   await eraseAndCompare(context, copy, target, file)
   const sizeBefore = folderBytes(target)
@@ -94,12 +94,13 @@ async function measure(context: BenchContext): Promise<void> {
   await copy.stop()
 }
 
-/** Sends this many events and waits until they are processed. Returns their number. */
+/** Sends this many events, and waits until they are processed. Returns their number. */
 async function send(context: BenchContext, daemon: Daemon, events: number): Promise<number> {
   const report = await runLoad(
     closedLoop({
       url: daemon.url,
-      // Their timestamps from years ago are kept.
+      // The batches do not contain their time of sending, so the timestamps of the events are kept although they are
+      // from years ago.
       request: context.requests(EVENTS_PER_REQUEST, { isSentNow: false }),
       connections: CONNECTIONS,
       seconds: SEND_SECONDS_MAX,
@@ -119,7 +120,7 @@ async function compareRestored(
   const dataDir = join(context.newFolder(), 'restored')
   const result = await runTenrec(['restore', backups, '--data-dir', dataDir, '--verify'])
   const daemon = await context.startDaemon({ dataDir })
-  // Events that were only in the log at the time of the backup are processed now.
+  // At the time of the backup, some events may have been only in the log. They are processed now.
   await daemon.drain()
   await compare('restored', daemon, dataDir, original)
   await daemon.stop()

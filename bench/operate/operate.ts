@@ -73,7 +73,7 @@ async function measureBackup(
   const [backups = [], cold = [], warm = []] = await interleaved(context.rounds(3), [
     async () => {
       const made = await backupOnce(context, dataDir)
-      // One is enough for the following steps, and the disk may be small.
+      // One backup is enough for the following steps, and the disk may be small, so the others are removed.
       if (folders.length === 0) folders.push(made.folder)
       else rmSync(made.folder, { recursive: true })
       return made.megabytesPerSecond
@@ -142,7 +142,7 @@ async function measureVerify(
   })
 }
 
-/** Measures acknowledgements alone and beside consecutive backups. */
+/** Measures the latency of acknowledgements without backups, and during consecutive backups. */
 async function measureLatency(context: BenchContext, dataDir: string): Promise<void> {
   const daemon = await context.startDaemon({ dataDir })
   const speeds: number[] = []
@@ -208,7 +208,7 @@ function reportLatency(
   })
 }
 
-/** Exports to a file and imports that file into new daemons. */
+/** Exports events to a file, and imports this file into new daemons. */
 async function measureMoving(context: BenchContext, wanted: number): Promise<void> {
   const { dataDir, events } = await fillStore(context, wanted, MOVED_FILL_MS_MAX)
   const file = join(context.newFolder(), 'events.ndjson')
@@ -260,7 +260,10 @@ function dataFiles(dataDir: string): readonly string[] {
     .map((name) => join(dataDir, name))
 }
 
-/** Seconds. Bypasses the page cache if the file system supports it; otherwise `dd` fails. */
+/**
+ * Reads files from the disk, bypassing the page cache, and returns the seconds. If the file system does not support
+ * that, `dd` fails.
+ */
 function readFromDisk(files: readonly string[]): number {
   const startMs = performance.now()
   for (const file of files) {
@@ -271,7 +274,7 @@ function readFromDisk(files: readonly string[]): number {
   return (performance.now() - startMs) / 1000
 }
 
-/** Seconds. */
+/** Reads files through the page cache, and returns the seconds. */
 function readThroughCache(files: readonly string[]): number {
   const buffer = Buffer.allocUnsafe(READ_BYTES)
   const startMs = performance.now()

@@ -117,7 +117,7 @@ async function startOnce(
   return { readyMs: daemon.startMs, firstReadMs, residentBytes }
 }
 
-/** The number of events on the first page. */
+/** Returns the number of events on the first page of the list of events. */
 async function firstPage(daemon: Daemon): Promise<number> {
   const response = await fetch(`${daemon.url}/api/projects/1/events/?limit=100`, {
     headers: { authorization: `Bearer ${PERSONAL_KEY}` },
@@ -131,7 +131,7 @@ async function firstPage(daemon: Daemon): Promise<number> {
 
 function hasStartScript(): boolean {
   const text = readFileSync(join(repositoryFolder(), 'package.json'), 'utf8')
-  // The package.json of this repository.
+  // This is the package.json of this repository, so it has scripts.
   const { scripts } = JSON.parse(text) as { scripts: Record<string, string> }
   return Object.hasOwn(scripts, 'start')
 }

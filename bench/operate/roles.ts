@@ -1,6 +1,6 @@
 /**
- * The runner's helper processes. Each is this same program with `--role NAME`. They exchange JSON over Node's IPC
- * channel and end with the runner.
+ * The helper processes of the benches. Each runs this same program with `--role NAME`. The processes exchange JSON over
+ * Node's IPC channel, and the helper processes end with the main process.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -25,11 +25,11 @@ export interface Role {
   send(message: object | string): void
   /** Returns the next message. Rejects if the process ends first. */
   receive(): Promise<unknown>
-  /** Ends the process and waits until it has ended. */
+  /** Ends the process, and waits until it has ended. */
   stop(): Promise<void>
 }
 
-/** Starts a helper process. Its stderr is the runner's. */
+/** Starts a helper process. It writes to the stderr of the main process. */
 export function startRole(name: RoleName): Role {
   const child = fork(fileURLToPath(new URL('../run.js', import.meta.url)), ['--role', name], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -45,7 +45,10 @@ export function startRole(name: RoleName): Role {
   }
 }
 
-/** Ends a child process: first with a message (unless it has been sent: null), then with a signal. */
+/**
+ * Ends a child process: first with `message`, and then with a signal. If `message` is null, the caller has already sent
+ * a message.
+ */
 export async function stopChild(
   child: ChildProcess,
   patienceMs = STOP_MS_MAX,

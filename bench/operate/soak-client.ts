@@ -1,6 +1,7 @@
 /**
- * The part of the load of the bench `soak` besides event streams. One client calls every route of the API, changes
- * flags, persons, groups, cohorts, actions, roles and keys, and erases events, one request after the other.
+ * The part of the load of the bench `soak` that does not send streams of events. One client calls every route of the
+ * API, changes flags, persons, groups, cohorts, actions, roles and keys, and erases events. It sends one request after
+ * the other.
  */
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
 import { sleep } from '../harness.ts'
@@ -8,18 +9,24 @@ import { addressOf, routesNotAsked, SOAK_READS, type SoakRead } from './soak-rou
 
 const PAUSE_MS = 50
 const JSON_TYPE = 'application/json'
-/** The age of the first day in charts. */
+/** The first day of charts is this long ago, in milliseconds. */
 const ASKED_MS = 300_000
-/** An erasure rewrites the segments of its events, so it runs less often than the rest. */
+/**
+ * Events are erased once in this many rounds. An erasure rewrites the segments that contain its events, so it costs
+ * more than other requests.
+ */
 const TURNS_PER_ERASURE = 20
-/** No soak takes as long as a week. */
+/** Scheduled changes are due after this time. No soak takes a week, so none of them is made. */
 const SCHEDULED_MS = 7 * 86_400_000
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const GROUP = 'soak'
-/** No other part of the load uses this person, so that no merge removes it. */
+/**
+ * The distinct_id of the person that the client changes. No other part of the load uses this person, so that no merge
+ * removes it.
+ */
 const WHO = 'soak-client'
-/** A flag with a payload that is on for all persons. */
+/** A flag that is on for all persons and has a payload. */
 const REMOTE_FLAG = {
   key: 'soak-remote',
   is_remote_configuration: true,
@@ -42,7 +49,7 @@ const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
 
 /** Sends requests until it is stopped. */
 export class SoakClient {
-  /** The number of answers by route and status. */
+  /** For each route and status, the number of answers. */
   readonly answers = new Map<string, number>()
   readonly #daemon: Daemon
   readonly #names = new Map<string, string>([['group', GROUP]])
@@ -54,7 +61,7 @@ export class SoakClient {
     this.#daemon = daemon
   }
 
-  /** Requests that were not answered with 2xx, and their statuses. */
+  /** The requests whose status was not 2xx, with their statuses. */
   get failures(): readonly string[] {
     return [...this.answers]
       .filter(([key]) => !key.endsWith(' 2xx'))
@@ -66,8 +73,8 @@ export class SoakClient {
   }
 
   /**
-   * Creates the objects of the requests. Returns the number of events that it took. Throws if the daemon has a GET
-   * route that is not covered.
+   * Creates the objects that the requests need. Returns the number of events that were sent for this. Throws if the
+   * daemon has a GET route that no request covers.
    */
   async prepare(): Promise<number> {
     const missing = routesNotAsked(await this.#ask('GET', '/api/schema/'))
@@ -123,7 +130,7 @@ export class SoakClient {
 
   start(): void {
     this.#done = this.#run()
-    // The caller that stops the client receives the error. Until then the load reports the problem.
+    // The caller that stops the client receives the error. Until then, the load reports the problem.
     this.#done.catch(() => {})
   }
 
@@ -199,7 +206,7 @@ export class SoakClient {
     }
   }
 
-  /** A path below the project. */
+  /** Returns the path of a route of the project. */
   #path(path: string): string {
     return addressOf({ path: `${PROJECT}/${path}` }, this.#names)
   }
@@ -213,7 +220,7 @@ export class SoakClient {
     const response = await this.#fetch(method, path, body, key)
     const text = await response.text()
     this.#count(method, path, response, text)
-    // Read by key, and the result is checked.
+    // Members are read by name, and each value is checked.
     const isJson = response.headers.get('content-type')?.startsWith(JSON_TYPE) === true
     if (!response.ok || !isJson || !text.startsWith('{')) return {}
     return JSON.parse(text) as Record<string, unknown>
@@ -235,10 +242,10 @@ export class SoakClient {
   }
 }
 
-/** The first entry of a page. Empty if there is none. */
+/** Returns the first entry of a page, or an empty object if there is none. */
 function first(page: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const list: readonly unknown[] = Array.isArray(page['results']) ? page['results'] : []
   const [entry] = list
-  // Read by key, and the result is checked.
+  // Members are read by name, and each value is checked.
   return typeof entry === 'object' && entry !== null ? (entry as Record<string, unknown>) : {}
 }

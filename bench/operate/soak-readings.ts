@@ -1,4 +1,4 @@
-/** The values that the bench `soak` reads from a daemon at intervals, and the separation of growth from noise. */
+/** Reads values of a daemon at intervals for the bench `soak`, and decides whether they grow or only vary. */
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Daemon } from '../daemon.ts'
 import { folderBytes } from './store-digest.ts'
@@ -6,24 +6,24 @@ import { folderBytes } from './store-digest.ts'
 /** One reading of the process. */
 export interface Reading {
   readonly atMinutes: number
-  /** The memory of the process itself, without the page cache. */
+  /** The memory of the process itself in MiB, without the page cache. */
   readonly anonymousMib: number
-  /** Open files, sockets and pipes. */
+  /** The number of open files, sockets and pipes. */
   readonly handles: number
   readonly threads: number
-  /** All mapped memory, including the maps of LMDB, whether it is resident or not. */
+  /** The size of all memory maps in GiB, including the maps of LMDB, whether their pages are in memory or not. */
   readonly mappedGib: number
   readonly fileBytes: number
   readonly stored: number
   readonly queueDepth: number
 }
 
-/** A straight line through readings. */
+/** A straight line that is fitted to readings. */
 export interface Growth {
   readonly mean: number
   /** The rise of the line from the first to the last reading. */
   readonly rise: number
-  /** The part of the rise beyond twice the standard error of the slope. 0 for a falling line. */
+  /** The part of the rise that exceeds twice the standard error of the slope. It is 0 if the line falls. */
   readonly riseBeyondNoise: number
 }
 
@@ -49,7 +49,7 @@ export async function readDaemon(
   }
 }
 
-/** Least squares with equal weights. Throws for fewer than three readings. */
+/** Fits a line by least squares with equal weights. Throws if there are fewer than three readings. */
 export function growthOf(
   readings: readonly Reading[],
   figureOf: (reading: Reading) => number,

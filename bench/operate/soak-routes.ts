@@ -1,38 +1,38 @@
 /**
- * The routes that the client of the bench `soak` calls in a loop: every GET of the API description except those that
- * accept events, which other parts of the load send.
+ * The routes that the client of the bench `soak` calls in a loop: every GET route of the API description, except the
+ * routes that accept events, which other parts of the load call.
  */
 import { PROJECT_KEY } from '../daemon.ts'
 
-/** The names in addresses, which the client knows once it has created or found the objects. */
+/** The values of the names in paths. The client knows a value after it has created or found the object. */
 export type SoakNames = ReadonlyMap<string, string>
 
 /** One request. */
 export interface SoakRead {
-  /** With `{name}` for each of the names of `SoakNames`. */
+  /** The path. `{name}` stands for a value of `SoakNames`. */
   readonly path: string
-  /** Sent with the key of the project instead of the personal key. */
+  /** If true, the request contains the key of the project instead of the personal key. */
   readonly isWithProjectKey?: boolean
-  /** Its answer is endless. The client disconnects as soon as it has begun. */
+  /** If true, the answer never ends. The client disconnects as soon as the answer has begun. */
   readonly isEndless?: boolean
 }
 
-/** Routes that also accept events by GET. */
+/** The paths that accept events, also with GET. */
 const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s', '/i/v0/ai/batch']
-/** Routes for console sessions. The client has keys. */
+/** The paths that need a console session. The client has only keys. */
 const OF_LOGIN = ['/api/console/session/']
 
-/** Routes of the SDK's files. */
+/** The file of the SDK that the client requests. */
 const SCRIPT = 'array.js'
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const TOKEN = `token=${PROJECT_KEY}`
-/** The same time range in every request, so that requests do not grow with the stored data. */
+/** The same time range in every request, so that the cost of a request does not grow with the stored data. */
 const LATELY = 'date_from={since}'
 const VIEW = { id: '$pageview', type: 'events', order: 0 }
 const ONE_SERIES = `${LATELY}&entity_id=%24pageview&entity_type=events`
 const SERIES = json([VIEW])
-/** Whole hours of an event name with few events. */
+/** The series of an event name with few events, for questions over whole hours. */
 const SIGN_IN = json({ id: '$identify', type: 'events' })
 const RETAINED = `period=Hour&target_entity=${SIGN_IN}&returning_entity=${SIGN_IN}`
 const FUNNEL = `${LATELY}&events=${json([VIEW, { id: '$autocapture', type: 'events', order: 1 }])}`
@@ -130,7 +130,7 @@ const OF_ORGANIZATION = [
   'projects/',
 ]
 
-/** All requests, in their order. */
+/** All requests, in the order in which they are sent. */
 export const SOAK_READS: readonly SoakRead[] = [
   ...OF_PROJECT.map((path) => ({ path: `${PROJECT}/${path}` })),
   ...OF_ORGANIZATION.map((path) => ({ path: `${ORGANIZATION}/${path}` })),
@@ -174,7 +174,7 @@ export const SOAK_READS: readonly SoakRead[] = [
   { path: `${PROJECT}/events/stream/`, isEndless: true },
 ]
 
-/** Returns the address of a request. Throws if a name is not known. */
+/** Returns the path of a request with the names replaced. Throws if the value of a name is not known. */
 export function addressOf({ path }: SoakRead, names: SoakNames): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = names.get(name)
@@ -193,7 +193,7 @@ export function routesNotAsked(document: unknown): readonly string[] {
   })
 }
 
-/** Whether a path matches a route. A parameter of the route is a name in the path, or matches any segment. */
+/** Returns whether a path matches a route. A parameter of the route matches a name in the path, or any segment. */
 function isSame(route: readonly string[], path: readonly string[]): boolean {
   if (route.length !== path.length) return false
   return route.every((word, index) => {

@@ -41,11 +41,14 @@ const BATCHES_PER_SECOND = 20
 const EVENTS_PER_BATCH = 100
 const DECISIONS_PER_SECOND = 80
 const OLD_DECISIONS_PER_SECOND = 20
-/** A size that is filled within the first third. The default would grow with the events for hours. */
+/**
+ * The cache is small enough to be full after the first third of the run. The default size would be reached only after
+ * hours.
+ */
 const QUERY_CACHE = '16MiB'
 const FLAGS = 20
 const PERSONS = 1000
-/** The allowed rise of a line besides its noise, as a part of the mean. */
+/** The allowed rise of a line in addition to noise, as a fraction of the mean. */
 const RISE_MAX = 0.05
 
 async function measure(context: BenchContext): Promise<void> {
@@ -107,7 +110,7 @@ async function watch(
   }
 }
 
-/** Throws if an acknowledged event is not stored exactly once, or a request was refused. */
+/** Throws if an acknowledged event is not stored exactly once, or if a request was refused. */
 async function reportLosses(
   context: BenchContext,
   daemon: Daemon,
@@ -150,7 +153,7 @@ function reportGrowth(context: BenchContext, readings: readonly Reading[], secon
       value: riseBeyondNoise,
       unit,
       baseline: mean,
-      // A run of a few minutes is too short to fill the caches.
+      // A run of a few minutes is too short to fill the caches, so it has no target.
       ...(context.isQuick
         ? {}
         : { target: { of: 'ratio', bound: 'at most', limit: RISE_MAX } as const }),

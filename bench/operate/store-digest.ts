@@ -1,7 +1,7 @@
 /**
- * Digests of the content of a store, to compare stores: events as `tenrec export` writes them, in order, and persons as
- * the API lists them. The arrival order and the time of arrival are left out, because they belong to a store and not to
- * an event.
+ * Digests of the content of a store, so that stores can be compared. They are computed from the events as `tenrec
+ * export` writes them, in order, and from the persons as the API lists them. The order and the time of arrival are left
+ * out, because they belong to a store and not to an event.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,17 +12,17 @@ import type { Readable } from 'node:stream'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { repositoryFolder } from '../machine.ts'
 
-/** The values that two stores must share. */
+/** The values that two stores must have in common. */
 export interface Digest {
   readonly count: number
-  /** SHA-256, the first 16 hex digits. */
+  /** The first 16 hex digits of the SHA-256. */
   readonly hash: string
 }
 
-/** Whether an event is included, by its name and distinct_id. */
+/** Returns whether an event is included, given its name and its distinct_id. */
 export type EventTest = (name: string, distinctId: string) => boolean
 
-/** A person as the API shows it, with the members of the digest. */
+/** A person as the API shows it, with the members that the digest contains. */
 export interface ListedPerson {
   readonly uuid: string
   readonly distinct_ids: readonly string[]
@@ -34,12 +34,12 @@ const PAGE_PERSONS = 1000
 const TEXT = '"((?:[^"\\\\]|\\\\.)*)"'
 const LINE = new RegExp(`^\\{"id":\\d+,(.*?"event":${TEXT},"distinct_id":${TEXT},.*)$`, 's')
 
-/** Returns the digests of the events in an exported file, one for each condition. */
+/** Returns the digests of the events in an exported file, one for each test. */
 export function digestFile(path: string, tests: readonly EventTest[]): Promise<readonly Digest[]> {
   return digestLines(createReadStream(path, { highWaterMark: 1024 * 1024 }), tests)
 }
 
-/** Returns the digests of the events of a store through a temporary export. */
+/** Exports the events of a store to a temporary file, and returns their digests. */
 export async function digestStore(
   dataDir: string,
   tests: readonly EventTest[],
@@ -74,7 +74,7 @@ async function digestLines(
   return hashes.map(({ hash, count }) => ({ count, hash: hash.digest('hex').slice(0, 16) }))
 }
 
-/** All persons of the first project, by uuid. */
+/** Returns all persons of the first project, ordered by uuid. */
 export async function listPersons(daemon: Daemon): Promise<readonly ListedPerson[]> {
   const persons: ListedPerson[] = []
   let next: string | null = `${daemon.url}/api/projects/1/persons/?limit=${PAGE_PERSONS}`
@@ -83,7 +83,7 @@ export async function listPersons(daemon: Daemon): Promise<readonly ListedPerson
       headers: { authorization: `Bearer ${PERSONAL_KEY}` },
     })
     if (!response.ok) throw new Error(`the list of persons answered ${response.status}`)
-    // The format that docs/COMPATIBILITY.md defines. Another format would appear as another digest.
+    // docs/COMPATIBILITY.md defines this format. If the format were different, the digest would be different.
     const page = (await response.json()) as {
       readonly next: string | null
       readonly results: readonly ListedPerson[]
@@ -94,7 +94,7 @@ export async function listPersons(daemon: Daemon): Promise<readonly ListedPerson
   return persons.sort((a, b) => (a.uuid < b.uuid ? -1 : 1))
 }
 
-/** The digest of persons: uuids, ids, properties and creation times. */
+/** Returns the digest of the uuids, ids, properties and creation times of persons. */
 export function digestPersons(persons: readonly ListedPerson[]): Digest {
   const hash = createHash('sha256')
   for (const { uuid, distinct_ids, properties, created_at } of persons) {
@@ -104,14 +104,14 @@ export function digestPersons(persons: readonly ListedPerson[]): Digest {
   return { count: persons.length, hash: hash.digest('hex').slice(0, 16) }
 }
 
-/** Throws with the names of both sides unless two digests are equal. */
+/** Throws an error that names both sides unless two digests are equal. */
 export function expectSameDigest(what: string, found: Digest, wanted: Digest): void {
   if (found.count === wanted.count && found.hash === wanted.hash) return
   const [left, right] = [found, wanted].map(({ count, hash }) => `${count} (${hash})`)
   throw new Error(`${what}: ${left} instead of ${right}`)
 }
 
-/** The number of bytes of all files in a folder. */
+/** Returns the number of bytes of all files in a folder. */
 export function folderBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => statSync(join(folder, name)))

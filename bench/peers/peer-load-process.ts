@@ -1,4 +1,4 @@
-/** The process behind `peer-load.ts`: raw sockets and prepared requests. */
+/** The helper process of `peer-load.ts`. It uses raw sockets and prepared requests. */
 import { connect, type Socket } from 'node:net'
 import { writeUuid } from '../ingest/bodies.ts'
 import { EventGenerator } from '../ingest/events.ts'
@@ -13,21 +13,21 @@ import {
   stampTime,
 } from './peer-protocols.ts'
 
-/** After the window, the process waits this long for outstanding answers. */
+/** The longest time for which the process waits for outstanding answers after the window, in milliseconds. */
 const STRAGGLERS_MS_MAX = 20_000
-/** The pause of a connection after a refusal, and before it is opened again. */
+/** The pause of a connection after a refusal, and before it is opened again, in milliseconds. */
 const REFUSED_MS = 100
-/** The time by which the greeting of a server has arrived. */
+/** The greeting of a server arrives within this time, in milliseconds. */
 const GREETING_MS = 200
 
-/** Serves the runner: it receives options, then 'go', and returns one report. */
+/** Runs in the helper process: receives options, waits for the message 'go', and returns one report. */
 export function servePeerLoad(): void {
   let run: PeerRun | null = null
   process.on('disconnect', () => process.exit(0))
   process.on('message', (message: unknown) => {
     if (message === 'go') run?.start((report) => process.send?.(report))
     else {
-      // Written by peer-load.ts of the same build.
+      // peer-load.ts of the same build writes the message.
       run = new PeerRun(message as PeerLoadOptions)
       run.open(() => process.send?.('ready'))
     }
@@ -202,7 +202,7 @@ class PeerConnection {
       if (hello !== '') socket.write(hello)
       onOpen()
     })
-    // The close event follows and does the work.
+    // The close event follows, and its listener handles the loss of the connection.
     socket.on('error', () => {})
     socket.on('data', (chunk) => this.#take(chunk))
     socket.on('close', () => this.#closed())

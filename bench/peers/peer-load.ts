@@ -1,49 +1,49 @@
 /**
- * The load generator of the bench `peers`: the same closed loop for every peer, with one request in flight on each
- * connection, in a separate process. It is simpler than `load.ts`, which only supports HTTP.
+ * The load generator of the bench `peers`. It runs the same closed loop for every peer, with one request in flight on
+ * each connection, in a separate process. It is simpler than `load.ts`, which only supports HTTP.
  */
 
 import { startRole } from '../operate/roles.ts'
 import type { Protocol } from './peer-protocols.ts'
 
-/** The options of one run, passed between the processes as JSON. */
+/** The options of one run, which are sent between the processes as JSON. */
 export interface PeerLoadOptions {
   readonly protocol: Protocol
-  /** On loopback. */
+  /** The port of the peer on the loopback address. */
   readonly port: number
   readonly eventsPerRequest: number
   readonly connections: number
   readonly projectKey: string
   readonly seed: number
-  /** Requests repeat this many events with new uuids. */
+  /** The number of distinct events. Requests repeat them with new uuids. */
   readonly distinctEvents: number
-  /** See `EventRequestOptions`. */
+  /** The number of the stream of uuids; see `EventRequestOptions`. */
   readonly stream: number
-  /** Not measured. */
+  /** The length of the warm-up, which is not measured. */
   readonly warmupSeconds: number
   readonly seconds: number
 }
 
 /** The results of a run. */
 export interface PeerLoadReport {
-  /** Events acknowledged in the measured window. */
+  /** The requests and events per second that were acknowledged in the measured window. */
   readonly requestsPerSecond: number
   readonly eventsPerSecond: number
-  /** Milliseconds. */
+  /** The median latency in milliseconds. */
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Over the whole run, warm-up and stragglers included. */
+  /** The number of events that were acknowledged over the whole run, including the warm-up and late answers. */
   readonly eventsAcknowledged: number
   readonly requestsRefused: number
-  /** Requests that had no answer when the run was ended or aborted. */
+  /** The number of requests that had no answer when the run ended or was aborted. */
   readonly requestsLost: number
-  /** The first refusal in the peer's words. Empty if there was none. */
+  /** The text of the peer's first refusal. Empty if there was none. */
   readonly refusal: string
   /** The number of cores that the generator kept busy in the window. */
   readonly generatorCores: number
 }
 
-/** Runs a load. `onReady` is called when its connections are open and before the first request. */
+/** Runs a load. `onReady` is called when the connections are open, before the first request. */
 export async function runPeerLoad(
   options: PeerLoadOptions,
   onReady: () => void,
@@ -54,7 +54,7 @@ export async function runPeerLoad(
     await role.receive()
     onReady()
     role.send('go')
-    // Written by peer-load-process.ts of the same build.
+    // peer-load-process.ts of the same build writes the message.
     return (await role.receive()) as PeerLoadReport
   } finally {
     await role.stop()

@@ -1,11 +1,11 @@
 /**
- * The representation of the same events for each peer of the bench `peers`: requests as bytes, made beforehand, and
- * readers that recognize the end of an answer. An event is its own row, message or entry for every peer, so that each
- * can be found again. Only `nats-batches` sends a request's events as one message.
+ * The protocols of the peers of the bench `peers`: how each peer receives the same events. Requests are made as bytes
+ * before the run, and readers recognize the end of an answer. Each event is a row, message or entry of its own, so that
+ * it can be found again. Only for `nats-batches`, the events of a request are one message.
  */
 import type { EventGenerator, GeneratedEvent } from '../ingest/events.ts'
 
-/** The protocol of a connection. `capture` is the wire protocol of Tenrec. */
+/** The protocols. `capture` is the protocol of Tenrec. */
 export const PROTOCOLS = [
   'capture',
   'clickhouse',
@@ -16,41 +16,46 @@ export const PROTOCOLS = [
 ] as const
 export type Protocol = (typeof PROTOCOLS)[number]
 
-/** A request, and the parts that change each time it is sent. */
+/** A request, and the positions of the parts that change each time it is sent. */
 export interface PeerRequest {
   readonly bytes: Buffer
   readonly events: number
-  /** The positions of the 36 characters of each event's uuid. */
+  /** For each event, the position of the 36 characters of its uuid. */
   readonly uuidOffsets: readonly number[]
-  /** The positions of the last 17 digits of each event's nanoseconds. Empty if the protocol does not have them. */
+  /**
+   * For each event, the position of the last 17 digits of its nanoseconds. Empty if the protocol has no nanoseconds.
+   */
   readonly timeOffsets: readonly number[]
 }
 
 /** Reads the answers of one connection, one request at a time. */
 export interface PeerReader {
-  /** Takes received bytes. Returns null until the request is answered, then the error, or '' for success. */
+  /** Reads received bytes. Returns null until the request is answered. Then it returns '' for success, or the error. */
   take(chunk: Buffer): string | null
-  /** Prepares for a request of this many events. */
+  /** Prepares for the answer to a request with this many events. */
   begin(events: number): void
 }
 
-/** The inputs of a request. */
+/** The parameters of a request. */
 export interface PeerRequestOptions {
   readonly protocol: Protocol
   readonly projectKey: string
   readonly eventsPerRequest: number
-  /** The number of the connection that will send it, from 0 to 999. */
+  /** The number of the connection that will send the request, from 0 to 999. */
   readonly connection: number
 }
 
 const JSON_TYPE = 'Content-Type: application/json\r\n'
 const CLICKHOUSE_PATH = `/?query=${encodeURIComponent('INSERT INTO events FORMAT JSONEachRow')}`
-/** Two digits before the 17 variable ones give nanoseconds of the year 2027 and later. */
+/**
+ * The first two digits of the nanoseconds, before the 17 digits that change. With them, times are in the year 2027 or
+ * later.
+ */
 const TIME_HEAD = '18'
 const TIME_DIGITS = 17
 const REASON_CHARACTERS = 200
 
-/** Draws the events of a request and encodes them for the peer. */
+/** Draws the events of a request, and encodes them for the peer. */
 export function peerRequest(generator: EventGenerator, options: PeerRequestOptions): PeerRequest {
   const { protocol, eventsPerRequest: count, projectKey } = options
   if (protocol === 'capture') {
@@ -64,13 +69,13 @@ export function peerRequest(generator: EventGenerator, options: PeerRequestOptio
   return found(text, count, protocol === 'influxdb' ? `uuid="` : `"uuid":"`, protocol)
 }
 
-/** The first bytes of a connection. Empty for HTTP and Redis. */
+/** Returns the first bytes that are sent on a connection. They are empty for HTTP and Redis. */
 export function greeting(protocol: Protocol, connection: number): string {
   if (protocol !== 'nats' && protocol !== 'nats-batches') return ''
   return `CONNECT {"verbose":false,"pedantic":false}\r\nSUB ${inboxOf(connection)} 1\r\n`
 }
 
-/** The reader for a connection. `answer` sends bytes back, which some protocols require. */
+/** Returns the reader for a connection. It calls `answer` to send bytes back, which some protocols require. */
 export function peerReader(protocol: Protocol, answer: (text: string) => void): PeerReader {
   switch (protocol) {
     case 'redis':
@@ -86,7 +91,7 @@ export function peerReader(protocol: Protocol, answer: (text: string) => void): 
   }
 }
 
-/** Writes the digits that make an event's time unique. */
+/** Writes the digits that make the time of an event unique. */
 export function stampTime(bytes: Buffer, offset: number, stream: number, ordinal: number): void {
   let rest = stream * 1_000_000_000 + ordinal
   for (let digit = TIME_DIGITS - 1; digit >= 0; digit--) {
@@ -125,7 +130,7 @@ function rowOf(event: GeneratedEvent): Record<string, string> {
   return { uuid: event.uuid, event: event.event, timestamp, distinct_id, properties }
 }
 
-/** A point with the name as its tag and the rest as fields. Its time is at the end. */
+/** Returns a point. The name of the event is a tag, and everything else is a field. The time is at the end. */
 function lineOf(event: GeneratedEvent): string {
   const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`
   const name = event.event.replaceAll(/[ ,=]/g, '\\$&')
@@ -163,7 +168,7 @@ function found(text: string, events: number, mark: string, protocol: Protocol): 
   return { bytes, events, uuidOffsets, timeOffsets }
 }
 
-/** Returns the positions after a mark, or this many bytes after its beginning. Throws unless there are `count`. */
+/** Returns the positions of this many occurrences after a mark. Throws unless there are `count`. */
 function offsetsAfter(bytes: Buffer, mark: string, count: number, from = mark.length): number[] {
   const offsets: number[] = []
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
@@ -173,7 +178,7 @@ function offsetsAfter(bytes: Buffer, mark: string, count: number, from = mark.le
   return offsets
 }
 
-/** An HTTP/1.1 answer with a length, without a body, or in chunks. */
+/** Reads HTTP/1.1 answers that have a length, no body, or chunks. */
 class HttpReader implements PeerReader {
   #text = ''
 
@@ -197,7 +202,10 @@ class HttpReader implements PeerReader {
   }
 }
 
-/** For each entry, one line with the length and one with the text, or a line with a minus. */
+/**
+ * Reads Redis answers. For each entry, there is a line with the length and a line with the text, or a line that begins
+ * with a minus.
+ */
 class RedisReader implements PeerReader {
   #expected = 0
   #lines = 0
@@ -218,7 +226,7 @@ class RedisReader implements PeerReader {
   }
 }
 
-/** One acknowledgement of the stream for each message. The server's pings are answered. */
+/** Reads NATS acknowledgements. There is one for each message. The reader also answers the pings of the server. */
 class NatsReader implements PeerReader {
   readonly #answer: (text: string) => void
   readonly #isBatch: boolean

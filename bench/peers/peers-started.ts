@@ -1,4 +1,4 @@
-/** The sides of the bench `peers`, each started on loopback with its files in the bench's folder. */
+/** Starts the sides of the bench `peers` on the loopback address, with their files in a folder of the bench. */
 import { availableParallelism } from 'node:os'
 import { startClickHouse } from '../baselines/clickhouse.ts'
 import { startFastify } from '../baselines/fastify.ts'
@@ -11,42 +11,45 @@ import type { Protocol } from './peer-protocols.ts'
 /** One side: a program that accepts and acknowledges events. */
 export interface Peer {
   readonly name: string
-  /** Versions and settings, for notes. */
+  /** The versions and settings, for the notes. */
   readonly description: string
   readonly protocol: Protocol
   readonly port: number
-  /** Its processes. Their child processes are included. */
+  /** The processes of the side. Their child processes are included. */
   readonly pids: readonly number[]
-  /** Acknowledged events survive a power cut. */
+  /** True if acknowledged events survive a power cut. */
   readonly isDurable: boolean
   readonly connectionsMax: number
   /** Waits until all acknowledged events are processed. */
   settle(): Promise<void>
-  /** The number of events (of requests for `nats-batches`) stored since `clear`. */
+  /** Returns the number of events that were stored since `clear`. For `nats-batches`, it is the number of requests. */
   count(): Promise<number>
-  /** Deletes all events, so that no side is slowed down by earlier rounds. */
+  /** Deletes all events, so that the events of earlier rounds slow down no side. */
   clear(): Promise<void>
 }
 
-/** The started sides, Tenrec first, and the reasons why others could not be started. */
+/** The sides that were started, with Tenrec first, and the reasons why the other sides could not be started. */
 export interface StartedPeers {
   readonly peers: readonly Peer[]
   readonly missing: readonly string[]
 }
 
-/** The name of the side that single events are compared with. */
+/** The name of the side with which single events are compared. */
 export const FASTIFY_NAME = 'fastify + PostgreSQL'
 
 const CLICKHOUSE_TABLE = `
 CREATE TABLE events (uuid UUID, event String, timestamp DateTime, distinct_id String, properties String)
 ENGINE = MergeTree PARTITION BY toYYYYMM(timestamp) ORDER BY (event, timestamp)`
-/** Its own limit of simultaneous statements is 100. */
+/** ClickHouse itself allows 100 statements at the same time. */
 const CLICKHOUSE_CONNECTIONS_MAX = 64
 const CONNECTIONS_MAX = 1000
 
 type Start = (context: BenchContext) => Promise<readonly Peer[]>
 
-/** Starts all sides and leaves out those that cannot be started. Up to two minutes, mostly for installing packages. */
+/**
+ * Starts all sides, and leaves out the sides that cannot be started. It takes up to two minutes, mostly to install
+ * packages.
+ */
 export async function startPeers(context: BenchContext): Promise<StartedPeers> {
   const peers: Peer[] = [...(await tenrecPeers(context))]
   const missing: string[] = []
@@ -82,7 +85,7 @@ async function tenrecPeers(context: BenchContext): Promise<readonly Peer[]> {
       connectionsMax: CONNECTIONS_MAX,
       settle: async () => void (await daemon.drain()),
       count: async () => (await daemon.progress()).stored - before,
-      // It cannot delete events, and continues with everything that it has stored.
+      // A daemon cannot delete all events, so it continues with everything that it has stored.
       async clear() {
         before = (await daemon.progress()).stored
       },

@@ -26,14 +26,14 @@ export const PEERS: Bench = {
   run: measure,
 }
 
-/** Events for each request, and connections. */
+/** The sizes of requests in events, and the number of connections for each size. */
 const SIZES = [
   [1, 256],
   [100, 64],
   [1000, 16],
 ] as const
 const SETTLE_MS = 300
-/** No further round of a size begins after this time. */
+/** After this time, no further round of a size begins. */
 const ROUNDS_MS_MAX = 75_000
 const WARM_UP_SECONDS = 0.5
 const SINGLE_RATE_MIN = 8
@@ -41,7 +41,7 @@ const SINGLE_CPU_MAX = 1 / 15
 const BATCH_RATE_MIN = 1.5
 const BATCH_RATE_DURABLE_MIN = 8
 
-/** One measured run. */
+/** The results of one round of one side. */
 interface Round extends PeerLoadReport {
   readonly cpuUsPerEvent: number
 }
@@ -50,7 +50,7 @@ interface Round extends PeerLoadReport {
 interface Side {
   readonly peer: Peer
   readonly rounds: Round[]
-  /** Why it no longer takes part; null while it does. */
+  /** The reason why the side no longer takes part. Null while it takes part. */
   failure: string | null
 }
 
@@ -77,7 +77,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** Runs one round. A peer that fails is left out from then on, and the notes contain the reason. */
+/** Runs one round. If a peer fails, it takes part in no further round, and the notes contain the reason. */
 async function take(
   context: BenchContext,
   side: Side,

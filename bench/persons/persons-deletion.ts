@@ -1,6 +1,6 @@
 /**
- * The part of the bench `persons` that deletes a person with many events while others send: the time until the
- * acknowledgement, the effect on the senders, and the reuse of the disk space.
+ * The part of the bench `persons` that deletes a person with many events while clients send other events. It measures
+ * the time until the acknowledgement, the effect on the senders, and whether the disk space is used again.
  */
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
@@ -73,7 +73,7 @@ export async function measureDeletion(context: BenchContext): Promise<void> {
   })
 }
 
-/** Events of other persons, at a steady rate. */
+/** Sends events of other persons at a steady rate. */
 function load(context: BenchContext, daemon: Daemon, seconds: number): Promise<LoadReport> {
   const request = context.requests(EVENTS_PER_REQUEST, { users: 5000, seed: context.seed + 1 })
   return runLoad(

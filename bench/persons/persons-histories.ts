@@ -1,8 +1,11 @@
-/** The part of bench `persons` that compares random histories with the reference model. */
+/** The part of the bench `persons` that compares random histories of persons with the reference model. */
 import { checkHistories } from '../../test/fixtures/persons/person-histories.ts'
 import type { BenchContext } from '../harness.ts'
 
-/** Runs this many histories. Throws with the smallest one that differs from the model. */
+/**
+ * Runs this many random histories. Throws if one of them differs from the model. The error contains the smallest such
+ * history.
+ */
 export function measureHistories(context: BenchContext, histories: number): void {
   const startMs = performance.now()
   checkHistories(histories, context.seed)

@@ -1,6 +1,6 @@
 /**
- * The part of the bench `persons` that reads: memory after a start and one pass of reads, the duration of lists and
- * searches, and the effect of a search through all e-mail addresses on the main thread.
+ * The part of the bench `persons` that reads persons. It measures the memory after a start and one pass of reads, the
+ * duration of lists and searches, and the effect of a search through all e-mail addresses on the main thread.
  */
 
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
@@ -11,7 +11,7 @@ import { Samples } from '../samples.ts'
 const PERSONS_PATH = '/api/projects/1/persons/'
 const PROBE_PAUSE_MS = 2
 
-/** The stored data. */
+/** The numbers of stored persons and events. */
 interface Stored {
   readonly persons: number
   readonly events: number
@@ -28,7 +28,7 @@ export async function measureReads(
   const email = (step: number): string => encodeURIComponent(generator.emailOf(userAt(step)))
   const reads = context.size(20, 400)
   const page = (offset: number): string => `${PERSONS_PATH}?limit=100&offset=${offset}`
-  // One pass over all reads below, and events. The memory that it leaves behind stays.
+  // This makes one pass over all reads below, and over events. What it leaves in memory is measured.
   await read(daemon, page(0))
   await read(daemon, '/api/projects/1/events/?limit=100')
   const substring = `${PERSONS_PATH}?limit=100&search=user${persons - 7}%40`
@@ -74,7 +74,7 @@ export async function measureReads(
   await measureSubstring(context, daemon, persons, () => time(() => substring, context.size(5, 40)))
 }
 
-/** Probes the main thread while searches run in a worker thread. */
+/** Measures how late the main thread answers while searches run in a worker thread. */
 async function measureSubstring(
   context: BenchContext,
   daemon: Daemon,

@@ -34,7 +34,10 @@ export const PERSONS: Bench = {
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 32
-/** Bodies of one generator process. They are made before it sends and take a kilobyte for each event. */
+/**
+ * The number of events that one generator process sends. Their bodies are made before it sends, and take a kilobyte for
+ * each event.
+ */
 const ARRIVALS_PER_RUN = 100_000
 const EVENTS_PER_RUN = 500_000
 const FEW_PERSONS = 20_000
@@ -57,7 +60,7 @@ async function measure(context: BenchContext): Promise<void> {
   await measureDeletion(context)
 }
 
-/** Sends `count` events and waits until they are processed. */
+/** Sends `count` events, and waits until they are processed. */
 async function sendAll(
   daemon: Daemon,
   request: EventRequestOptions,
@@ -77,7 +80,7 @@ async function sendAll(
   return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
 }
 
-/** CPU microseconds of the daemon for each event of one load. */
+/** Returns the CPU microseconds of the daemon for each event of one load. */
 async function cpuOf(
   daemon: Daemon,
   request: EventRequestOptions,
@@ -93,7 +96,7 @@ async function measureFew(context: BenchContext): Promise<void> {
   const events = context.size(5000, 200_000)
   const daemon = await context.startDaemon()
   await sendArrivals(context, daemon, users)
-  // The first events include compilation.
+  // The first events are not measured, because their cost includes compilation.
   await sendAll(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events / 4)
   const [ours = [], theirs = []] = await interleaved(context.rounds(5), [
     async () => (await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events)).us,
@@ -125,7 +128,7 @@ async function sendArrivals(
   return sent
 }
 
-/** Returns the number of events that were sent. */
+/** Measures the traffic of a million persons. Returns the number of events that were sent. */
 async function measureMany(context: BenchContext, daemon: Daemon, users: number): Promise<number> {
   const events = context.size(2000, 200_000)
   const traffic = { users, isUniform: true }
@@ -133,7 +136,7 @@ async function measureMany(context: BenchContext, daemon: Daemon, users: number)
   let round = 0
   const [ours = [], theirs = []] = await interleaved(context.rounds(3), [
     async () => {
-      // Bodies are not repeated, because the same persons would be used again.
+      // Each round draws new bodies. Repeated bodies would only contain persons that were used before.
       const own = { ...traffic, draw: ++round, distinctEvents: events }
       const { us, sent } = await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, own), events)
       stored += sent

@@ -1,19 +1,22 @@
 /**
- * Layouts of a uuid index that the bench `uuid-index` compares: the one in `store/`, and plain tables of LMDB. A plain
- * layout keeps uncommitted entries in memory, because a duplicate may be in the same commit, and writes them in order
- * of their keys. No plain layout has checksums, which would make it more expensive.
+ * The layouts of a uuid index that the bench `uuid-index` compares: the layout of `store/`, and plain tables of LMDB. A
+ * plain layout keeps entries in memory until they are committed, because a duplicate may be in the same commit. It
+ * writes them in the order of their keys. The plain layouts have no checksums, which would make them more expensive.
  */
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { UuidIndex } from '../../src/store/events/uuid/uuid-index.ts'
 import { UuidTable } from '../../src/store/events/uuid/uuid-table.ts'
 import type { Table } from '../../src/store/lmdb/environment.ts'
 
-/** All layouts; the first is the one in use. */
+/** The names of all layouts. The first one is the layout that the store uses. */
 export const LAYOUTS = ['runs', 'hash-key', 'hash-dup', 'hash-page', 'time-key'] as const
 /** One of `LAYOUTS`. */
 export type LayoutName = (typeof LAYOUTS)[number]
 
-/** An event as the index sees it: the halves of its fingerprint, signed, and the first eight bytes of its uuid. */
+/**
+ * An event as the index sees it: the two halves of its fingerprint as signed numbers, and the first eight bytes of its
+ * uuid.
+ */
 export interface Entry {
   high: number
   low: number
@@ -22,16 +25,16 @@ export interface Entry {
   sequence: number
 }
 
-/** A measured index. */
+/** An index that is measured. */
 export interface Layout {
-  /** Appends the sequence number of every event that may be the entry. */
+  /** Appends the sequence numbers of all events that may be the entry. */
   find(entry: Entry, found: number[]): void
   add(entry: Entry): void
   /** Writes the added entries in a transaction. */
   commit(): void
-  /** The work to do when idle. */
+  /** Does the work that is left for idle times. */
   maintain(): void
-  /** The number of newest entries that are only in memory and must be added again after a start. */
+  /** The number of newest entries that are only in memory. After a start, they must be added again. */
   readonly unwritten: number
 }
 
@@ -39,20 +42,23 @@ export interface Layout {
 export interface LayoutOptions {
   readonly layout: LayoutName
   readonly folder: string
-  /** The expected number of entries. It determines the number of pages of `hash-page`. */
+  /** The expected number of entries. It decides how many pages `hash-page` has. */
   readonly entries: number
-  /** Each commit is flushed. */
+  /** If true, each commit is flushed. */
   readonly isFlushed: boolean
 }
 
 const MAP_BYTES = 256 * 1024 ** 3
-/** Entries that a page of 4 KiB holds, with room for the differences between pages. */
+/**
+ * The number of entries for which a page of 4 KiB is planned. It leaves room, because some pages get more entries than
+ * others.
+ */
 const PAGE_ENTRIES = 305
 const ENTRY_BYTES = 12
 
 /**
- * Values of equal length, many for each key. lmdb-js supports the flag, although its types do not have it. It finds the
- * start of a range of values only with an encoder.
+ * A table with many values of equal length for each key. lmdb-js supports the flag `dupFixed`, although its types do
+ * not have it. It finds the start of a range of values only with an encoder.
  */
 const FIXED_VALUES = {
   keyEncoding: 'binary',
@@ -91,7 +97,7 @@ export function openLayout(options: LayoutOptions): Layout {
   return new PageLayout(root, table, options.entries)
 }
 
-/** As in `ProcessingWriter`. */
+/** The index of the store, used as `ProcessingWriter` uses it. */
 class RunLayout implements Layout {
   readonly #root: RootDatabase<Buffer, Buffer>
   readonly #index: UuidIndex
@@ -99,7 +105,7 @@ class RunLayout implements Layout {
   constructor(root: RootDatabase<Buffer, Buffer>) {
     this.#root = root
     const options = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-    // lmdb-js has the names of tables, and its types do not.
+    // A table of lmdb-js has a name, which the types leave out.
     const open = (name: string) => root.openDB<Buffer, Buffer>(name, options) as Table
     this.#index = new UuidIndex({ uuid_runs: open('uuid_runs'), uuid_chunks: open('uuid_chunks') })
   }
@@ -128,7 +134,7 @@ class RunLayout implements Layout {
   }
 }
 
-/** The common part of the plain layouts: entries that wait for the commit. */
+/** The part that all plain layouts share: entries wait in memory for the commit. */
 abstract class PlainLayout implements Layout {
   protected readonly table: Bytes
   readonly unwritten = 0
@@ -165,8 +171,9 @@ abstract class PlainLayout implements Layout {
 }
 
 /**
- * Fingerprint -> sequence number, several in a row if events share it. `time-key`: the first eight bytes of the uuid,
- * which are the time in version 7, before the low half of the fingerprint.
+ * A table from fingerprints to sequence numbers. If several events have the same fingerprint, the value contains all of
+ * their numbers. In `time-key`, the key is the first eight bytes of the uuid (in version 7, they begin with the time),
+ * followed by the low half of the fingerprint.
  */
 class KeyLayout extends PlainLayout {
   readonly #isTime: boolean
@@ -230,14 +237,17 @@ class KeyLayout extends PlainLayout {
   }
 }
 
-/** False if the key exists already. */
+/** Adds a key. Returns false if the key already exists. */
 function putNew(table: Bytes, key: Buffer, value: Buffer): boolean {
-  // It returns a value, whatever its type says.
+  // The call returns a value, although its type says otherwise.
   const isPut: unknown = table.putSync(key, value, { noOverwrite: true })
   return isPut !== false
 }
 
-/** One key with a tree of values of twelve bytes: fingerprint and sequence number. LMDB packs them without headers. */
+/**
+ * A table with a single key, whose values are a tree. A value has twelve bytes: fingerprint and sequence number. LMDB
+ * stores such values without headers.
+ */
 class DupLayout extends PlainLayout {
   readonly #key = Buffer.from([0, 0, 0, 1])
   readonly #value = Buffer.alloc(ENTRY_BYTES)
@@ -263,8 +273,9 @@ class DupLayout extends PlainLayout {
 }
 
 /**
- * The first bits of the fingerprint -> a sorted array of its low half, high half and sequence number, which just fits a
- * page. The number of pages is chosen for the number of entries, which a store does not know in advance.
+ * A table from the first bits of fingerprints to sorted arrays. An entry of an array has the low half, the high half
+ * and the sequence number, and an array just fits into a page. The number of pages is chosen for the number of entries,
+ * which a store would not know in advance.
  */
 class PageLayout extends PlainLayout {
   readonly #shift: number
@@ -312,7 +323,7 @@ class PageLayout extends PlainLayout {
     return shared?.subarray(0, shared.length) ?? Buffer.alloc(0)
   }
 
-  /** Merges the gathered entries of a page into its content. */
+  /** Merges the entries that wait for a page into the content of the page. */
   #write(): void {
     if (this.#gathered.length === 0) return
     const entries: [number, number, number][] = []

@@ -1,33 +1,34 @@
 /**
- * The helper process of the bench `uuid-index`. It opens one layout and adds entries to it, so that its memory is that
- * of the layout. Entries are derived from their numbers, so only the index is stored.
+ * The helper process of the bench `uuid-index`. It opens one layout and adds entries, so that its memory is the memory
+ * of the layout. Entries are derived from their numbers, so only the index itself is stored.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Memory, memory } from '../proc.ts'
 import { type Entry, type Layout, type LayoutOptions, openLayout } from './layouts.ts'
 
-/** The requests of the runner. */
+/** The requests of the main process. */
 export type UuidRequest =
   | ({ readonly ask: 'open' } & LayoutOptions)
   | ({ readonly ask: 'insert'; readonly commit: number } & UuidRange)
   | ({ readonly ask: 'find' } & UuidRange)
-  /** Entries that are only in memory until the next run are added again. */
+  /** Adds the entries again that were only in memory when the last process ended. */
   | ({ readonly ask: 'enter' } & UuidRange)
 
 /** The range of entries. */
 export interface UuidRange {
   readonly first: number
   readonly count: number
-  /** The kind of uuids: ordered by time with some late ones, or random. */
+  /** The kind of uuids: ordered by time with some late ones (`v7`), or random (`v4`). */
   readonly ids: 'v7' | 'v4'
   /**
-   * 0: random fingerprints. Otherwise the number of entries that are added before those of the next 64th of the range.
+   * If 0, fingerprints are random. Otherwise, fingerprints ascend through 64 equal parts of their range, and this is
+   * the number of entries in each part.
    */
   readonly partitionEntries: number
 }
 
-/** The cost of a request, and the size of the process and its files afterwards. */
+/** The cost of a request, and the size of the process and its files after it. */
 export interface UuidAnswer {
   readonly elapsedMs: number
   readonly cpuUs: number
@@ -35,9 +36,9 @@ export interface UuidAnswer {
   readonly found: number
   readonly memory: Memory
   readonly fileBytes: number
-  /** The bytes that the process has written to the kernel so far. */
+  /** The number of bytes that the process has written to the kernel so far. */
   readonly writtenBytes: number
-  /** As in `Layout`. */
+  /** The number of entries that are only in memory; see `Layout`. */
   readonly unwritten: number
 }
 
@@ -47,13 +48,13 @@ const LATE_SHARE = 0.05
 const LATE_MS_MAX = 3_600_000
 const PREPARED = 65_536
 
-/** Serves the runner, one request after the other. */
+/** Serves the main process, one request after the other. */
 export function serveUuidIndex(): void {
   let layout: Layout | null = null
   let folder = ''
   process.on('disconnect', () => process.exit(0))
   process.on('message', (message: unknown) => {
-    // Written by uuid-index.ts of the same build.
+    // uuid-index.ts of the same build writes the message.
     const request = message as UuidRequest
     const spent = { cpuUs: 0, elapsedMs: 0, found: 0 }
     if (request.ask === 'open') {

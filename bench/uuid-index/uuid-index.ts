@@ -27,11 +27,11 @@ export const UUID_INDEX: Bench = {
 const COMMIT_EVENTS = 49_152
 const COMMIT_EVENTS_QUIET = 1000
 /**
- * How many times as many events `runs` gets after the first ones. It writes only a run from time to time, and a merge
- * of eight runs is part of their cost.
+ * How many times as many events the layout `runs` gets after the first part. It writes a run only from time to time,
+ * and the merges of eight runs are part of its cost.
  */
 const RUNS_TAIL = 22
-/** Above this number, a tree is filled one part after the other. */
+/** If there are more events than this, the tree of a plain table is filled one part after the other. */
 const RANDOM_FILL_MAX = 1_000_000
 const PARTS = 64
 const LOOKUPS = 100_000
@@ -44,7 +44,7 @@ interface Side {
   readonly layout: LayoutName
   readonly ids: UuidRange['ids']
   readonly folder: string
-  /** The entries that its last process had only in memory. */
+  /** The entries that the last process of the side had only in memory. */
   unwritten: UuidRange
 }
 
@@ -110,20 +110,20 @@ async function measureSides(
 }
 
 interface Turn extends Omit<UuidRange, 'ids'> {
-  /** Of the whole index. */
+  /** The number of events in the whole index. */
   readonly events: number
   readonly commit: number
   readonly isFlushed: boolean
 }
 
-/** For each event of a turn, and the file after it. */
+/** The cost for each event of a turn, and the size of the file after the turn. */
 interface Spent {
   readonly cpuUs: number
   readonly writtenBytes: number
   readonly fileBytes: number
 }
 
-/** Inserts a range into all sides, a tenth into each in turn. */
+/** Inserts a range into all sides. The sides take turns, and each turn inserts a tenth of the range. */
 async function insertInTurns(
   context: BenchContext,
   sides: readonly Side[],
@@ -183,7 +183,7 @@ async function measureStart(
   const { layout, folder, ids, unwritten } = side
   const role = startRole('uuid-index')
   const opened = await ask(role, { ask: 'open', layout, folder, entries: events, isFlushed: true })
-  // The store must read segments for that, too.
+  // A real store would also have to read segments to get these entries.
   const entered = await ask(role, { ask: 'enter', ...unwritten })
   const count = Math.min(LOOKUPS, Math.floor(events / 4))
   const partition = { partitionEntries: layout === 'runs' ? 0 : partitionEntries }
@@ -199,7 +199,7 @@ async function measureStart(
 
 async function ask(role: Role, request: UuidRequest): Promise<UuidAnswer> {
   role.send(request)
-  // Written by process.ts of the same build.
+  // process.ts of the same build writes the message.
   return (await role.receive()) as UuidAnswer
 }
 

@@ -71,7 +71,10 @@ export function isSameJson(left: unknown, right: unknown): boolean {
   return true
 }
 
-/** Compares two containers without the containers inside them, of which it adds the pairs to `pending`. */
+/**
+ * Compares two objects or lists except for the objects and lists inside them. It adds each pair of inner objects or
+ * lists to `pending`.
+ */
 function areLevelsSame(first: object, second: object, pending: object[]): boolean {
   if (Array.isArray(first) !== Array.isArray(second)) return false
   const keys = Object.keys(first)

@@ -9,7 +9,7 @@
  * @user Requests and answers
  */
 export const JSON_DEPTH_MAX = 128
-// The same value is in rules/capture/scanner/assembly.ts.
+// rules/capture/scanner/assembly.ts contains the same value.
 /**
  * The largest number of events in one request. More are answered 413 `request_too_large`. The value is above the number
  * of the smallest events that fit into 20 MiB (1,165,084 times `{"distinct_id":1}` on /engage).

@@ -3,12 +3,12 @@
 /** If fewer values than this were cached, the numbers of hits and misses say nothing about how useful the cache is. */
 const JUDGED_FROM = 256
 /**
- * When more values than this were counted, the counts of cached values and of hits are halved, so that old values count
- * less.
+ * When this number of values was counted, the counts of cached values and of hits are halved, so that recent values
+ * count more.
  */
 const COUNTED_UP_TO = 1024
 /**
- * Caching is worth its cost if at least one in this many cached values is found again. Otherwise, only one value in
+ * If at least one in this many cached values is found again, caching is worth its cost. Otherwise only one value in
  * this many is cached.
  */
 const SAMPLED = 8

@@ -34,7 +34,7 @@ export function openFilesLeft(): number {
   try {
     return filesMax - readdirSync('/proc/self/fd').length
   } catch {
-    // No descriptor was left to open the folder itself.
+    // Not even the folder could be opened, so no descriptor is left.
     return 0
   }
 }

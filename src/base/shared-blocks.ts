@@ -30,7 +30,10 @@ export const NAME_WORDS = 4
  * lock, plus 1. It is 0 if the lock is free.
  */
 const LOCK = 0
-/** Not 0 if a thread ended while it had the lock, or held it for too long. The content is no longer trusted then. */
+/**
+ * Not 0 if a thread ended while it had the lock, or held the lock for too long. The content of the cache is not used
+ * any more.
+ */
 const IS_BROKEN = 1
 /** The number of the latest spell. Spells are numbered in the order in which they begin. */
 const CLOCK = 2
@@ -41,7 +44,9 @@ const USED_UNITS = 4
 const FREE_ENTRY = 5
 /** The entries with this number and larger numbers were never used. */
 const FRESH_ENTRY = 6
-/** From here on: for each thread, the number of its current spell, or 0 if the thread is in no spell. */
+/**
+ * The words from here on contain, for each thread, the number of its current spell, or 0 if the thread is in no spell.
+ */
 const SPELLS = 7
 
 /**
@@ -292,7 +297,7 @@ export class SharedBlocks {
     this.#markUsed(at)
     const unit = entries[at + UNIT] ?? 0
     const chunk = chunks[Math.floor(unit / CHUNK_UNITS)]
-    if (chunk === undefined) throw new RangeError('a block lies in no memory')
+    if (chunk === undefined) throw new RangeError('a block lies outside of all chunks')
     const bytes = new Uint8Array(chunk, (unit % CHUNK_UNITS) * UNIT_BYTES, entries[at + BYTES])
     return { entry, generation: entries[at + GENERATION] ?? 0, bytes, spell: this.#spell }
   }

@@ -70,7 +70,7 @@ export class Slabs {
 
   /**
    * @param bytesMax the bytes of all large slabs together. There are at most SLABS_MAX large slabs. Small slabs may
-   * have a sixth of these bytes in addition.
+   *   take another sixth of these bytes.
    */
   constructor(bytesMax: number) {
     const small = Math.floor((bytesMax * SMALL_PART) / SMALL_SLAB_BYTES)

@@ -33,10 +33,10 @@ export function withSourcePositions(stack: string, message: string): string {
   return stack.slice(0, framesAt) + frames
 }
 
-/** The line and the column count from 1. */
+/** Returns the position in the source, or null if it is unknown. `line` and `column` count from 1. */
 function sourcePosition(file: string, line: number, column: number): string | null {
   const found = mapOf(file)?.findEntry(line - 1, column - 1)
-  // Code that the build added has no source.
+  // Code that the build itself added has no source position.
   if (found === undefined || !('originalSource' in found) || !found.originalSource) return null
   const { originalSource, originalLine, originalColumn } = found
   const source = resolve(dirname(file), originalSource)
@@ -54,7 +54,7 @@ function mapOf(file: string): SourceMap | null {
 
 function readMap(file: string): SourceMap | null {
   try {
-    // The build wrote the file. What is not a map throws here or has no entries.
+    // The build wrote the file. If it is not a source map, the constructor throws, or the map has no entries.
     return new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')) as SourceMapPayload)
   } catch {
     return null

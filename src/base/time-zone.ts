@@ -8,13 +8,13 @@ import { ZONE_DAYS_MAX } from './limits.ts'
 /** A wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
 export type Wall = readonly [number, number, number, number, number, number, number]
 
-/** When clocks are set forward or back, the change is a multiple of this. */
+/** Every change of clocks is a multiple of this time. */
 export const CLOCK_STEP_MS = 15 * 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** The number of days in 400 years. After 400 years, the Gregorian calendar repeats. */
 const DAYS_OF_400_YEARS = 146_097
-/** Before this moment, the formatter shows years without their sign. */
+/** Before this moment, the formatter shows the number of a year without its sign. */
 const SIGNED_MS_MIN = Date.parse('0001-01-02T00:00:00Z')
 /** The last moment that `Date` can represent. */
 const LAST_MOMENT_MS = 100_000_000 * DAY_MS

@@ -151,7 +151,7 @@ export function compileInput(
   return (value) => {
     if (validate(value)) return null
     const [error] = validate.errors ?? []
-    if (error === undefined) throw new TypeError('a schema is not met and nobody knows why')
+    if (error === undefined) throw new TypeError('a value was rejected without a reason')
     return {
       keyword: error.data === null && isOfKind(error) ? 'null' : error.keyword,
       path: error.instancePath.split('/').slice(1),

@@ -16,7 +16,10 @@ const DAY_MS = 86_400_000
 export interface CopyCheckOptions {
   readonly clickhouse: ClickHouse
   readonly store: StoredSegments
-  /** For how many days after their arrival the store keeps events complete. Older events are compared. */
+  /**
+   * The number of days after their arrival for which the store keeps events complete. Segments of older events are
+   * compared with their copies.
+   */
   readonly keepDays: number
   /** Sends the events of a segment again. */
   readonly resend: (segment: SegmentTexts) => Promise<void>

@@ -23,7 +23,7 @@ export interface SinkThreadData {
   readonly address: string
   /** True if no other machine writes to the table. */
   readonly isAlone: boolean
-  /** For how many days the store keeps events complete. Null: forever. */
+  /** The number of days for which the store keeps events complete. Null means forever. */
   readonly keepDays: number | null
 }
 

@@ -34,7 +34,7 @@ export interface SinkState {
   readonly rows: number
   readonly bytes: number
   readonly inserts: number
-  /** The projects of which ClickHouse has events that were not copied from this store. Nothing is sent for them. */
+  /** The projects whose events in ClickHouse were not copied from this store. Nothing is sent for them. */
   readonly strangers: readonly number[]
 }
 

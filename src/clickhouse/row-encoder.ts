@@ -23,12 +23,12 @@ export class RowEncoder {
   /** How many rows were added since `reset`. */
   rows = 0
 
-  /** How many bytes the added rows have. */
+  /** The number of bytes of the added rows. */
   get bytes(): number {
     return this.#target.length
   }
 
-  /** True if the insert has as many rows or bytes as an insert may have. */
+  /** True if no more rows fit into the insert. */
   get isFull(): boolean {
     return this.rows >= BATCH_ROWS_MAX || this.bytes >= BATCH_BYTES_MAX
   }

@@ -16,7 +16,7 @@ export interface WarehouseFigures {
 
 /** Adds the metrics of a warehouse to the page. */
 export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFigures): void {
-  const away = page.gauges('warehouse_away', 'Whether ClickHouse accepts nothing.', []).with()
+  const away = page.gauges('warehouse_away', '1 while ClickHouse accepts no events.', []).with()
   const waiting = page
     .gauges('warehouse_waiting_events', 'Stored events that ClickHouse does not have yet.', [])
     .with()
@@ -24,12 +24,22 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     .gauges('warehouse_waiting_erasures', 'Erasures that ClickHouse has not completed yet.', [])
     .with()
   const lag = page
-    .gauges('warehouse_lag_seconds', 'How long ago the oldest of them arrived.', [])
+    .gauges(
+      'warehouse_lag_seconds',
+      'Age of the oldest event that ClickHouse does not have yet.',
+      [],
+    )
     .with()
   const rows = page
     .counters('warehouse_rows_total', 'Events that ClickHouse has stored. Some are sent twice.', [])
     .with()
-  const bytes = page.counters('warehouse_bytes_total', 'Bytes of these events, as sent.', []).with()
+  const bytes = page
+    .counters(
+      'warehouse_bytes_total',
+      'Bytes of the events that ClickHouse has stored, as sent.',
+      [],
+    )
+    .with()
   const inserts = page
     .counters('warehouse_inserts_total', 'Inserts that ClickHouse has confirmed.', [])
     .with()

@@ -112,7 +112,7 @@ export function compilePattern(source: string, dialect: PatternDialect): Pattern
 
 /**
  * Returns the reason why a pattern cannot be used, worded to follow "has a pattern that". Returns null if it can be
- * used. Cost: that of `compilePattern`.
+ * used. It costs as much as `compilePattern`.
  */
 export function patternRefusal(source: string, dialect: PatternDialect): string | null {
   const compiled = compiledOrReason(source, dialect)

@@ -83,7 +83,7 @@ export class BenchConnection {
     this.#listener.answered(this, status)
   }
 
-  /** Whether a request can be sent now. */
+  /** True if a request can be sent now. */
   get isUsable(): boolean {
     return !this.#isBusy && !this.#isClosing && !this.#isClosed
   }

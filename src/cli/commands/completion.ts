@@ -37,7 +37,8 @@ const WRITERS: Readonly<Record<Shell, (commands: readonly Command[]) => string>>
 }
 
 /**
- * For each first word of a command, the second words that can follow it. The list is empty for a command of one word.
+ * Returns, for each first word of a command, the second words that can follow it. The list is empty for a command of
+ * one word.
  */
 function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly string[]> {
   const words = new Map<string, string[]>()
@@ -124,8 +125,8 @@ complete -o default -F _tenrec tenrec
 }
 
 /**
- * Returns the pattern that matches the first words of a command. A `case` must have the patterns of two words before
- * those of one word.
+ * Returns the pattern that matches the first words of a command. In a `case`, patterns of two words must come before
+ * patterns of one word.
  */
 function pattern({ name }: Command): string {
   return name.includes(' ') ? `'${name}'` : `'${name} '*`

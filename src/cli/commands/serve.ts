@@ -66,7 +66,7 @@ async function startAll(settings: Settings, io: CommandIo): Promise<readonly Dae
   let isOthersTurn = true
   try {
     for (const one of ofOthers) others.push(await startBeside(one, io, log))
-    // From here on, the first daemon releases its own directory.
+    // From here on, the first daemon releases its directory itself if its start fails.
     isOthersTurn = false
     return [await startFirst(ofFirst, filled, io, log), ...others]
   } catch (error) {

@@ -117,7 +117,7 @@ function nodeRisks({ host, unsent, troubles }: NodeReport): readonly string[] {
   return [...(unsent > 0 ? [alone] : []), ...troubles.map((trouble) => `${host}: ${trouble}`)]
 }
 
-/** Returns sentences about events, a catalogue or a warehouse of which there are too few copies. */
+/** Returns sentences that name missing copies of events, of the catalogue or of the warehouse. */
 function copyRisks(nodes: readonly NodeReport[], copies: number): readonly string[] {
   if (nodes.length === 0) return ['No machine has reported its status.']
   const risks: string[] = []

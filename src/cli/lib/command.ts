@@ -283,7 +283,7 @@ export function isSwitch(name: SettingName): boolean {
   return SETTINGS[name].kind.name === 'boolean'
 }
 
-/** Whether an option takes a value, takes none, or turns a boolean setting on or off. */
+/** The kind of an option: it takes a value, takes none, or turns a boolean setting on or off. */
 type OptionKind = 'valued' | 'plain' | 'switch'
 
 function knownOptions({ options, settings }: Command): ReadonlyMap<string, OptionKind> {

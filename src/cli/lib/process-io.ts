@@ -45,7 +45,7 @@ export function createProcessIo(): CommandIo {
       const { stdin } = process
       stdin.once('close', listener)
       stdin.once('end', listener)
-      // What the input contains is ignored. It is read only to notice its end.
+      // The content of the input is ignored. It is read only because otherwise its end would not be noticed.
       stdin.resume()
       return () => {
         stdin.off('close', listener)

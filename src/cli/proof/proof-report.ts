@@ -20,7 +20,7 @@ export interface ReportInput {
   readonly elapsedMs: number
 }
 
-/** Whether all acknowledged events were kept. */
+/** The result of a proof. It passed if all acknowledged events are stored exactly once and unchanged. */
 type Verdict = 'passed' | 'failed'
 
 /** Returns the report as a record. Users may rely on the names of its members. */

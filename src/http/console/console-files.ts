@@ -58,7 +58,7 @@ export function protectionOf(frames: "'none'" | '*'): readonly Header[] {
 /** Returns the answer to a request for a page. */
 export type Page = (head: RequestHead) => Answer
 
-/** Where the files of the console are, and how they are served. */
+/** The location of the console's files, and the path under which they are served. */
 export interface ConsoleFilesOptions {
   /** The path under which the files are served. It begins and ends with a slash. */
   readonly path: string

@@ -186,7 +186,7 @@ function segmentsOf(
 ): readonly Schema[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
     const schema = segments[name] ?? SEGMENTS[name]
-    if (schema === undefined) throw new TypeError(`${path}: nothing is said about ${name}`)
+    if (schema === undefined) throw new TypeError(`${path}: the parameter ${name} has no schema`)
     return { ...describeParameter(name, schema, true, schemas), in: 'path' }
   })
 }

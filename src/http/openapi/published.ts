@@ -5,7 +5,7 @@
 import { INPUT_KEYWORDS } from '../../base/validator.ts'
 import { definitionOf, type Members, ref, type Schema } from '../server/schema.ts'
 
-/** Publishes schemas and collects those that have a name. */
+/** Publishes schemas, and collects the schemas that have a name. */
 export class Schemas {
   readonly #found = new Map<string, Schema>()
 

@@ -32,7 +32,7 @@ type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
 interface ListPart<Services extends RouteServices, Item, Query extends Members> {
   readonly says: string
   readonly who?: Who
-  /** The query parameters of the list, besides those for paging. */
+  /** The query parameters of the list in addition to the parameters for paging. */
   readonly query?: Query
   /** The schema of a list item, if it differs from the schema of the object. */
   readonly item?: Schema

@@ -35,7 +35,8 @@ export interface DevelopmentServices extends RouteServices {
    */
   readonly reset: () => Promise<void>
   /**
-   * `accepted` returns the log position of the last accepted event, and `processed` that of the last processed event.
+   * `accepted` returns the log position of the last event that was accepted. `processed` returns the log position of
+   * the last event that was processed.
    */
   readonly accepted: () => number
   readonly processed: () => number

@@ -55,7 +55,7 @@ export type PrivateServices = EventServices &
   SessionServices &
   ServerServices
 
-/** All private resources: those of projects and those of the organization. */
+/** All private resources, for projects and for the organization. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
   DEFINITION_RESOURCE,

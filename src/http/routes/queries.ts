@@ -150,8 +150,8 @@ function refuse(detail: string): () => never {
 }
 
 /**
- * Throws 400 for filters that override those of the query. They are not supported, and ignoring them would change the
- * meaning of the request.
+ * Throws 400 for filters that override the filters of the query. They are not supported, and ignoring them would change
+ * the meaning of the request.
  */
 function refuseOverride(override: unknown): void {
   const values = isObject(override) ? Object.values(override) : [override ?? null]

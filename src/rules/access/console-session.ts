@@ -7,18 +7,18 @@ export interface ConsoleSession {
   readonly id: number
   readonly userId: number
   /**
-   * The SHA-256 of the personal key that the session was started with. Null for a login link, a password or an account
+   * The SHA-256 of the personal key with which the session was started. Null for a login link, a password or an account
    * at the identity provider, which grant all rights of the user.
    */
   readonly keyHash: Buffer | null
   /**
-   * The time at which the password was set that the session was started with. Null for a session that was started
-   * otherwise. With another password of its user, the session has ended.
+   * The time at which the password of this login was set. Null for a session that was started without a password. If
+   * the user's password was set at another time, the session has ended.
    */
   readonly passwordSetAtMs: number | null
   /**
-   * The account at the identity provider that the session was started with. Null for a session that was started
-   * otherwise. When the account is no longer linked to its user, the session has ended.
+   * The account at the identity provider with which the session was started. Null for a session that was started
+   * without such an account. When the account is no longer linked to the user, the session has ended.
    */
   readonly identity: SessionIdentity | null
   readonly createdAtMs: number
@@ -70,7 +70,7 @@ export interface ConsoleSessionView
   readonly key: Pick<PersonalKey, 'label' | 'scopes' | 'projectIds' | 'expiresAtMs'> | null
 }
 
-/** The rights of a session: those of its key, or all rights of its user. */
+/** The rights of a session: the rights of its key or, without a key, all rights of its user. */
 export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
   /** The number of the personal key that started the session. Absent if the session was started in another way. */
   readonly keyId?: number

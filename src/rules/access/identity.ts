@@ -37,7 +37,7 @@ export interface IdentityLogin {
 }
 
 /**
- * What the provider has said about the person, in the ID token or the user info. The provider may leave out any member.
+ * The claims of the provider about a person, from the ID token or the user info. The provider may leave out any member.
  */
 export interface ProviderClaims {
   readonly email?: unknown

@@ -24,7 +24,7 @@ export const USER_LEVELS = [
   { number: 15, name: 'owner', title: 'owner' },
 ] as const satisfies Levels
 
-/** The levels of users in one project. An editor of a project is what a member of the organization is. */
+/** The levels of users in one project. The editor of a project has the same rights as a member of the organization. */
 export const PROJECT_LEVELS = [
   { number: 0, name: 'viewer', title: 'viewer, who changes nothing' },
   { number: 1, name: 'editor', title: 'editor' },
@@ -65,17 +65,17 @@ export function levelName(kind: Levels, number: number): string {
   return kind.find((level) => level.number === number)?.name ?? String(number)
 }
 
-/** Returns whether a level is that of an administrator or owner. */
+/** Returns whether a level has the rights of an administrator. Owners have them too. */
 export function isAdministrator(level: number): boolean {
   return level >= USER_LEVELS[2].number
 }
 
-/** Returns whether a level is that of an owner. */
+/** Returns whether a level is the level of owners. */
 export function isOwner(level: number): boolean {
   return level >= USER_LEVELS[3].number
 }
 
-/** Returns whether a level is that of a viewer, who may read everything and change nothing. */
+/** Returns whether a level is the level of viewers, who may read everything and change nothing. */
 export function isViewer(level: number): boolean {
   return level < USER_LEVELS[1].number
 }

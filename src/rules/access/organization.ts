@@ -188,13 +188,13 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly userId: number
   /** The user, who is active. */
   readonly user: User
-  /** The scopes of the key that its user may use at their level in the organization. */
+  /** The scopes of the key, without the scopes that its user may not use at their level in the organization. */
   readonly scopes: readonly string[]
-  /** The scopes of the key itself, which a viewer cannot use in full. */
+  /** The scopes of the key itself. A viewer cannot use all of them. */
   readonly keyScopes: readonly string[]
-  /** The projects that the key reaches and its user may use. */
+  /** The projects of the key, without the projects that its user may not use. */
   readonly projectIds: readonly number[] | 'all'
-  /** The projects of the key itself, some of which its user may not use. */
+  /** The projects of the key itself. Its user may not be allowed to use all of them. */
   readonly keyProjectIds: readonly number[] | 'all'
   readonly projectLevels: ReadonlyMap<number, ProjectLevel>
   /** The time at which the key expires. Null if it never does. */
@@ -219,7 +219,8 @@ export interface InviteRequest {
   /** The user who sends the invitation. */
   readonly createdById: number
   /**
-   * The scopes of the new user's key, and the time at which it expires. They cannot exceed those of the inviting key.
+   * The scopes and the expiry time of the new user's key. They cannot exceed the scopes and the expiry time of the key
+   * with which the invitation is made.
    */
   readonly scopes: readonly string[]
   readonly keyExpiresAtMs: number | null
@@ -246,7 +247,7 @@ export interface NewInvite {
 /** The data with which an invitation is accepted. */
 export interface InviteAcceptance {
   readonly code: string
-  /** The first name of the user. The default is that of the invitation. */
+  /** The first name of the user. The default is the name in the invitation. */
   readonly firstName?: string | undefined
   /** The hash of the password of the new user. Without it, the user gets a personal key. */
   readonly passwordHash?: string | undefined
@@ -262,7 +263,10 @@ export interface AcceptedInvite {
 export const LIMITED_INVITE =
   'This invitation gives limited rights, so it comes with a personal key instead of a password. Accept it without `password`.'
 
-/** True if an invited user may log in with a password, because the invitation gives all rights of the level. */
+/**
+ * Returns whether an invited user may log in with a password. Only an invitation that gives all rights of its level
+ * allows this, because a password gives all of them.
+ */
 export function mayHavePassword({
   scopes,
   keyExpiresAtMs,

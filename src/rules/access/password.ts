@@ -1,7 +1,7 @@
 /**
  * Passwords of users: which ones are allowed, and the text in which their hash is stored. The text has the form of the
  * Password Hashing Competition, `$scrypt$ln=15,r=8,p=3$SALT$HASH`, so that it names the cost with which it was made.
- * The cost is one of those that the Password Storage Cheat Sheet of OWASP recommends for scrypt.
+ * The Password Storage Cheat Sheet of OWASP recommends this cost for scrypt.
  */
 import type { User } from './organization.ts'
 

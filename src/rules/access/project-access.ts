@@ -9,8 +9,8 @@ import type { Project, ProjectAccess, ProjectMembership, User } from './organiza
 const EVERYTHING: ProjectAccess = { projectIds: 'all', projectLevels: new Map() }
 
 /**
- * Returns the projects that a user may use, and the user's levels in them. `memberships` may include those of other
- * users.
+ * Returns the projects that a user may use, and the user's levels in them. `memberships` may include memberships of
+ * other users.
  */
 export function projectAccess(
   { id, level }: Pick<User, 'id' | 'level'>,

@@ -2,7 +2,7 @@
 
 import type { ScopesByProject } from './scopes.ts'
 
-/** A project and those of its settings that ingestion needs. */
+/** A project with the settings that ingestion needs. */
 export interface Project {
   readonly id: number
   /** The public key, which SDKs contain. */

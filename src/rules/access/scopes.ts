@@ -152,7 +152,7 @@ const RESOURCES: ReadonlySet<string> = new Set([
 
 /**
  * Returns whether a personal key may have a scope: `*`, or `read` or `write` of a resource of Tenrec or PostHog. A
- * scope that no route requires, such as `query:write`, grants nothing beyond what it includes.
+ * `write` scope that no route requires, such as `query:write`, still includes the `read` scope of the resource.
  */
 export function isScope(text: string): boolean {
   if (text === '*') return true
@@ -160,7 +160,7 @@ export function isScope(text: string): boolean {
   return resource !== undefined && RESOURCES.has(resource)
 }
 
-/** Returns those of the scopes of a key or session that a user of this level may use. */
+/** Returns the scopes of a key or session that a user of this level may use. */
 export function scopesAtLevel(scopes: readonly string[], level: number): readonly string[] {
   if (!isViewer(level)) return scopes
   return VIEWER_SCOPES.filter((scope) => hasScope(scopes, scope))

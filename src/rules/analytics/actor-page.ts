@@ -29,8 +29,8 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
  * Returns the requested page of persons. `persons` contains person numbers without duplicates. The person with the
  * highest score comes first and a score of NaN comes last; persons with equal scores are in the order of their uuids. A
  * finite number in `values` becomes the `value` of the person on the page. Distinct ids without a person come last,
- * because there is nothing to show of them. Throws as `EventScanner.checkLimits`. Each person costs one comparison.
- * Only a person that may be on the page also costs time that grows with the logarithm of the page size.
+ * because there is nothing to show of them. Throws the same errors as `EventScanner.checkLimits`. Each person costs one
+ * comparison. Only a person that may be on the page also costs time that grows with the logarithm of the page size.
  */
 export function pageOfPersons(
   persons: Uint32Array,

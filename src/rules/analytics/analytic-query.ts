@@ -85,7 +85,7 @@ export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRe
   return { dateFrom, dateTo, interval, timezone, nowMs, firstEventMs, isExplicit }
 }
 
-/** Returns the date range of a request, with its ends moved by `rules`. Throws as `rangeRequest`. */
+/** Returns the date range of a request, with its ends moved by `rules`. Throws the same errors as `rangeRequest`. */
 export function analyticRange(inquiry: Inquiry, rules: RangeRules): DateRange {
   return dateRange(rangeRequest(inquiry), rules)
 }
@@ -106,7 +106,7 @@ export function globalFilter({ parameters, context }: Omit<Inquiry, 'scanner'>) 
 
 /**
  * Scans the events of a range. Unless `wish` specifies otherwise, the scan covers all persons, reads no values and may
- * return the events in any order. Throws as `EventScanner.scan`.
+ * return the events in any order. Throws the same errors as `EventScanner.scan`.
  */
 export function scanEvents(
   { context: { projectId, nowMs }, scanner }: Inquiry,

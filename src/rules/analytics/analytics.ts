@@ -63,7 +63,7 @@ export interface AnalyticQueries {
   analyse(query: AnalyticQuery, onCancel: (cancel: () => void) => void): Promise<AnalyticAnswer>
 }
 
-/** Answers a question. Throws 400 for an invalid question, and as `EventScanner.scan`. */
+/** Answers a question. Throws 400 for an invalid question, and the same errors as `EventScanner.scan`. */
 export function runQuestion(
   { kind, parameters }: AnalyticQuestion,
   context: AnalyticContext,

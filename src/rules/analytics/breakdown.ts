@@ -59,8 +59,8 @@ export function breakdownValues({
 
 /**
  * Returns the filter for the one value that a request names, or null if it names none. An empty text is a value too: it
- * selects events whose property is missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with
- * `breakdown_value` as `attr` for a value that does not fit the breakdown.
+ * selects events whose property is missing or empty. Throws the same errors as `readBreakdown`, and 400 `invalid_input`
+ * with `breakdown_value` as `attr` for a value that does not fit the breakdown.
  */
 export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | null {
   const { value, binCount } = parameters

@@ -76,8 +76,8 @@ const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
 
 /**
  * Returns the start of the range `all` in milliseconds: the first event of the year 2000 or later or, if there is no
- * such event, the first event. Returns null if there are no events. `firstEventMs` must return the same as that of
- * `EventScanner`.
+ * such event, the first event. Returns null if there are no events. `firstEventMs` must do the same as
+ * `EventScanner.firstEventMs`.
  */
 export function allFromMs(firstEventMs: (sinceMs?: number) => number | null): number | null {
   return firstEventMs(ALL_FROM_MS_MIN) ?? firstEventMs()
@@ -181,7 +181,7 @@ interface ReadDate {
    * `-2w`.
    */
   readonly kind: 'absolute' | 'hours' | 'days'
-  /** Whether the text contains an offset from UTC. */
+  /** True if the text contains an offset from UTC. */
   readonly isZoned: boolean
 }
 

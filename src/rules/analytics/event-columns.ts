@@ -31,11 +31,11 @@ export interface ActionStepMatch {
 /** A value to read from each event. */
 export type ValueRequest =
   | { readonly kind: 'event_property'; readonly key: string }
-  /** The value that the property of the owner has now. */
+  /** The current value of a property of the person that owns the event. */
   | { readonly kind: 'person_property'; readonly key: string }
-  /** The value that a property of the event's group of this type has now. */
+  /** The current value of a property of the group of this type that the event was sent with. */
   | { readonly kind: 'group_property'; readonly typeIndex: number; readonly key: string }
-  /** The key of the event's group of this type. */
+  /** The key of the group of this type that the event was sent with. */
   | { readonly kind: 'group_key'; readonly typeIndex: number }
   | { readonly kind: 'event_name' }
   | { readonly kind: 'distinct_id' }
@@ -122,7 +122,7 @@ export interface EventPart {
    * that would only help a later query is then neither read nor cached.
    */
   readonly isPiece?: boolean
-  /** Restricts the part to events after one sequence number, up to another one. */
+  /** Restricts the part to events whose sequence number is greater than `after` and at most `through`. */
   readonly sequences?: { readonly after: number; readonly through: number }
   /** Restricts the part to events of some persons: the entry at the number of such a person is 1. */
   readonly among?: Uint8Array
@@ -197,8 +197,8 @@ export interface EventColumns {
   /** The columns of values, in the order of the request's `values`. */
   readonly values: readonly ValueColumn[]
   /**
-   * The number of events that each row stands for, in pieces that are only counted. If it is absent, each row is one
-   * event.
+   * The number of events that each row stands for. A scan sets it only if its caller counts events and reads no times.
+   * If it is absent, each row is one event.
    */
   readonly weights?: Uint32Array | undefined
 }
@@ -258,7 +258,7 @@ export interface EventScanner {
    * `visit` returns. The pieces are usually in the order of arrival. A caller may rely on that order only for its speed
    * and its memory. A value has the same position in all pieces, because their lists of values only grow, unless
    * `areValuesLocal` is true. A scan by pieces needs no memory for all events at once, and the data of a piece is in
-   * the CPU cache while it is processed. Throws as `scan`.
+   * the CPU cache while it is processed. Throws the same errors as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
@@ -294,8 +294,8 @@ export interface EventScanner {
     make: () => Value,
   ): Value
   /**
-   * Returns what a cached result is compared with to tell whether it is still valid: the last event, and the changes of
-   * owners. The first call after a commit compares the owners of all distinct_ids with those of the call before it.
+   * Returns the values that tell whether a cached result is still valid: the last event, and the changes of owners.
+   * After a commit, the first call compares the owners of all distinct_ids with the owners at the previous call.
    * Further calls are cheap.
    */
   known(projectId: number): KnownEvents
@@ -352,8 +352,8 @@ export interface EventScanner {
    */
   createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons
   /**
-   * Throws as `scan` if the time limit is reached or nobody waits for the answer. All long-running code except scans
-   * must call it; it is cheap enough to be called for every few thousand rows.
+   * Throws the same errors as `scan` if the time limit is reached or nobody waits for the answer. All long-running code
+   * except scans must call it; it is cheap enough to be called for every few thousand rows.
    */
   checkLimits(): void
 }

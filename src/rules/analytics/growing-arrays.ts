@@ -1,6 +1,6 @@
 /**
- * Typed arrays that grow: a longer array takes over the content of the shorter one. A registry records which arrays are
- * alone in their memory.
+ * Typed arrays that grow: a longer array takes over the content of the shorter one. The file also records which arrays
+ * share their memory with no other array.
  */
 
 type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array

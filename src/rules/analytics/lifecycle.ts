@@ -35,7 +35,7 @@ interface LifecycleRange {
 /**
  * Returns the page of persons, by uuid, that have the requested status in the period of `targetDate`. The page is empty
  * for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request, `invalid_input` without `attr` for a
- * request without a series, and as `EventScanner.scan`.
+ * request without a series, and the same errors as `EventScanner.scan`.
  */
 export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   const { parameters, context, scanner } = inquiry

@@ -19,7 +19,7 @@ export interface ParameterSource {
   wholeNumber(name: string): number | null
   /** Returns JSON of the body, or the JSON in a text. Undefined when absent or empty. */
   json(name: string): unknown
-  /** Returns `properties`. Those of the query take precedence over those of the body. */
+  /** Returns `properties`. If both the query and the body contain them, the query takes precedence. */
   properties(): unknown
 }
 

@@ -50,8 +50,8 @@ interface CohortPlan {
 
 /**
  * Returns the page of persons of the cohort: the most active ones first, then by uuid. Throws 400 for an invalid
- * request, `invalid_input` without `attr` for an unknown period or for a cohort that the table does not contain, and as
- * `EventScanner.scan`.
+ * request, `invalid_input` without `attr` for an unknown period or for a cohort that the table does not contain, and
+ * the same errors as `EventScanner.scan`.
  */
 export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const plan = planOf(inquiry)

@@ -58,8 +58,8 @@ export function readSeries(
 }
 
 /**
- * One series that is written as an object or as the bare name of an event. `type` is the type of an object that does
- * not contain one. Throws 400 `invalid_input` with `attr`.
+ * Reads one series, which is an object or the bare name of an event. `type` is the type of an object that contains
+ * none. Throws 400 `invalid_input` with `attr`.
  */
 function readSeriesItem(
   item: unknown,
@@ -102,7 +102,8 @@ export function eventSeries(id: string | null): Series {
 
 /**
  * Returns the series that a link to one point of a chart refers to. Throws 400 `invalid_input` without `attr` if the
- * request names none, 400 `required` for a property or a group type that its math needs, and as `readSeries`.
+ * request names none, 400 `required` for a property or a group type that its math needs, and the same errors as
+ * `readSeries`.
  */
 export function targetSeries(
   parameters: Pick<ParametersOf<'stickiness'>, 'events' | 'actions' | 'target'>,
@@ -126,8 +127,8 @@ export function targetSeries(
 }
 
 /**
- * Returns whether a series is equal to or broader than another one: it has the same event or action, and all its
- * filters are also filters of the other one. Two filters are the same if they have the same key and value. Source:
+ * Returns whether a series includes all events of another series: it has the same event or action, and all its filters
+ * are also filters of the other series. Two filters are the same if they have the same key and value. Source:
  * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 export function isEqualOrBroader(series: Series, other: Series): boolean {

@@ -34,7 +34,7 @@ const DAYS_BEFORE: ReadonlyMap<string, number> = new Map([
 /**
  * Returns the page of persons, or of groups for the math `unique_group`. The highest value comes first and actors
  * without a value last; equal values are in the order of uuids (groups: keys). Throws 400 for an invalid request, and
- * as `EventScanner.scan`.
+ * the same errors as `EventScanner.scan`.
  */
 export function trendsActors(inquiry: Inquiry<ParametersOf<'trends'>>): ActorPage {
   const { parameters, context } = inquiry

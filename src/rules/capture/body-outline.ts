@@ -37,8 +37,8 @@ export interface BodyOutline {
    */
   readonly hasElements: boolean
   /**
-   * The number of elements. A body may have several members `batch`, of which the last one counts. The elements before
-   * `elementsFrom` belong to an earlier one and are not events.
+   * The number of elements. If a body has several members `batch`, the last one counts. The elements before
+   * `elementsFrom` belong to an earlier member and are not events.
    */
   readonly elementCount: number
   readonly elementsFrom: number

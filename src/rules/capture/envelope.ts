@@ -14,7 +14,7 @@ import { parseJsonText } from './json-text.ts'
 
 /** The options that depend on the path of a request. */
 export interface EnvelopeOptions {
-  /** True for `/engage`: every event is named `$identify`, regardless of the name that was sent. */
+  /** True for `/engage`, where every event is named `$identify`, regardless of the name that was sent. */
   readonly isEngage: boolean
   /** Called from time to time while a body is parsed element by element. An error that it throws stops the parsing. */
   readonly checkTime?: (() => void) | undefined

@@ -94,7 +94,7 @@ export function readImportLine(
   return { events, faults }
 }
 
-/** Returns the events in a line: those of its `results` or its `batch`, or the line itself if it is a single event. */
+/** Returns the events in a line: the entries of `results` or `batch`, or the line itself if it is a single event. */
 function listOf(value: JsonObject): readonly unknown[] {
   for (const field of ['results', 'batch'] as const) {
     const list = value[field]

@@ -81,8 +81,8 @@ export function normaliseEvent(
 }
 
 /**
- * Returns the maximum number of JSON bytes of the properties of an event. 0 means that there is no maximum. The maximum
- * for events of language models is a setting of its own, but it is never smaller than that of other events.
+ * Returns the maximum number of JSON bytes of the properties of an event. 0 means that there is no maximum. Events of
+ * language models have a maximum of their own, which is never smaller than the maximum of other events.
  */
 function propertiesBytesMaxOf(name: string, context: EventContext): number {
   const { propertiesBytesMax, aiPropertiesBytesMax } = context
@@ -124,7 +124,7 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
   }
 }
 
-/** Merges the `$set`, `$set_once` and `$unset` of the event itself into those of its properties. */
+/** Merges the `$set`, `$set_once` and `$unset` of the event itself into the same members of its properties. */
 function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   mergeObject(event['$set'], properties, '$set')
   mergeObject(event['$set_once'], properties, '$set_once')
@@ -168,8 +168,8 @@ function removePersonFields(properties: OwnObject): void {
   if (properties['$group_4'] !== undefined) properties['$group_4'] = undefined
 }
 
-// Undefined is assigned instead of deleting the property, because `delete` makes an object slower to read for good. The
-// conditions avoid adding keys that do not exist.
+// Removes the updates of the person from the properties. They are set to undefined, because `delete` makes an object
+// slower to read for good. Keys that do not exist are not added.
 function removeUpdates(properties: OwnObject): void {
   if (properties['$set'] !== undefined) properties['$set'] = undefined
   if (properties['$set_once'] !== undefined) properties['$set_once'] = undefined

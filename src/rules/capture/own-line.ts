@@ -68,8 +68,8 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   found.tailStart = at
   const tail = positionAfter(bytes, at, PROPERTIES)
   if (tail < 0 || tail > end - 2) return false
-  // If the properties contain an elements chain too, it would take precedence over that of the line, so the line is not
-  // recognised.
+  // If the properties contain an elements chain too, it would take precedence over the chain of the line. Such a line
+  // is not recognised.
   return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
 }
 

@@ -30,8 +30,8 @@ const MONTH_NAMES = [
 const WEEKDAYS = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
 const WEEKDAY_NAMES = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']
 /**
- * The zone names that mean the same everywhere, and those of RFC 2822. `IST` and `BST` are ambiguous and therefore
- * missing.
+ * The zone names that mean the same everywhere, and the zone names of RFC 2822. `IST` and `BST` are ambiguous and
+ * therefore missing.
  */
 const ZONE_HOURS = new Map([
   ['ut', 0],

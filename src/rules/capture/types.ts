@@ -147,8 +147,8 @@ export interface ColumnBlock {
   /** The id of each value by its code, or 0 if the value is not in the column yet. */
   readonly codes: Uint16Array
   /**
-   * If the block is a table: the memory address of the column of each key, or 0 if the key has no column. It is the
-   * same memory as that of the other views.
+   * If the block is a table: for each key, the memory address of its column, or 0 if it has no column. The view shares
+   * its memory with the other views.
    */
   readonly columns: Int32Array
 }

@@ -104,8 +104,8 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
       ...data,
       $lib: 'umami',
       $session_id: sessionIdOf(textOf(row, 'visit_id') || visitor),
-      // The row already contains the country and the city of the visitor. They must not be replaced by those of the IP
-      // address that sends the import.
+      // The row already contains the country and the city of the visitor. The IP address that sends the import must not
+      // replace them.
       $geoip_disable: true,
       ...pageProperties(row),
       ...deviceProperties(row),

@@ -97,8 +97,8 @@ export function isUndescribed(properties: JsonObject): boolean {
 }
 
 /**
- * Returns whether a non-empty user agent is that of a bot, according to the list of the package isbot. It takes about 2
- * us.
+ * Returns whether a user agent belongs to a bot, according to the list of the package isbot. The user agent must not be
+ * empty. It takes about 2 us.
  */
 export function isBot(agent: string): boolean {
   const { isbot } = loadPackage('isbot') as typeof import('isbot')

@@ -80,7 +80,7 @@ export function letterView(letter: StoredDeadLetter): DeadLetterView {
   }
 }
 
-/** Returns a letter as a sample of the events that were not stored for the same reason. */
+/** Returns a dead letter in the form of a sample, for the page that shows why events were not stored. */
 export function letterSample(letter: StoredDeadLetter): FateSample {
   const { stored_at: at, reason: detail, body } = letterView(letter)
   const known = { at, distinct_id: null, event: null, uuid: null, detail }

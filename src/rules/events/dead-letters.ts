@@ -6,7 +6,7 @@ import type { Actor } from '../access/user.ts'
  * handles a limited number of letters.
  */
 export interface DeadLetterCommand {
-  /** Whether to process the letters again or to discard them for good. */
+  /** `replay_dead_letters` processes the letters again, and `drop_dead_letters` discards them for good. */
   readonly kind: 'replay_dead_letters' | 'drop_dead_letters'
   readonly after: number
   readonly through: number

@@ -1,6 +1,6 @@
 /**
- * Jobs that erase events: those of deleted persons, those of a request, and those that retention selects. A finished
- * job is the receipt.
+ * Jobs that erase events, because a person was deleted, because of a request, or because of retention. A finished job
+ * is the receipt.
  */
 import type { ErasureCriteria, ErasureOrigin, ErasureReceipt, ErasureRule } from './erasure.ts'
 

@@ -4,7 +4,7 @@
  */
 const DAY_MS = 86_400_000
 
-/** The events to erase: those that meet all criteria that are not null. */
+/** The criteria of an erasure. It erases the events that meet all criteria that are not null. */
 export interface ErasureCriteria {
   readonly event: string | null
   /** Selects only events whose timestamp is at or after this time, in milliseconds. */
@@ -116,7 +116,10 @@ export interface ErasureReceipt {
     readonly before: string | null
     readonly distinct_id: string | null
     readonly person_id: string | null
-    /** For retention: the moment before which the events of a name (null: of other names) are erased. */
+    /**
+     * For retention: for each event name, the moment before which its events are erased. A null name stands for all
+     * other names.
+     */
     readonly rules: readonly { readonly event: string | null; readonly before: string | null }[]
     /** For retention by size: all events that arrived up to this moment are erased. */
     readonly arrived_through: string | null

@@ -17,7 +17,7 @@ export interface EventValueQuery {
   readonly key: string
   /** A text in lower case. Only values that contain it are offered. */
   readonly contains: string
-  /** Only events with one of these names. Null means all events. */
+  /** The names of the events whose values are counted. Null means all events. */
   readonly eventNames: readonly string[] | null
   /** The range of timestamps, both inclusive. */
   readonly fromMs: number

@@ -134,7 +134,7 @@ function unescaped({ text, positions }: Reading, escapes: RegExp): Reading | nul
 function meaningOf(unit: string, isShort: boolean, backslashes: string): string {
   const [backslash, inForm] = backslashes.startsWith('%') ? ['%5C', true] : ['\\', false]
   const count = backslashes.length / backslash.length
-  // The lowest bit of the count is the number of backslashes of the escape itself.
+  // The number of backslashes that belong to the escape itself is the lowest bit of the count that is set.
   const own = count & -count
   if (unit === '\\') return backslash.repeat(count + own)
   if (unit === '"' || unit === "'") {
@@ -142,7 +142,7 @@ function meaningOf(unit: string, isShort: boolean, backslashes: string): string 
     return `${backslash.repeat(count + own - 1)}${mark}`
   }
   const isSpace = isShort ? unit !== '/' : SEPARATORS.test(unit)
-  // The backslashes before the escape can belong to another one, such as `\\\u00750061`.
+  // The backslashes before the escape may belong to another escape, as in `\\\u00750061`.
   return `${backslash.repeat(count - own)}${isSpace ? ' ' : unit}`
 }
 

@@ -15,9 +15,12 @@
  */
 const QUADRATURE_STEP = 1 / 18
 const QUADRATURE_POINTS = 72
-/** With a larger exponent, a point adds nothing to an integral. */
+/** A point with a larger exponent adds nothing to an integral. */
 const EXPONENT_END = 80
-/** From this argument on, the gamma ratio is computed by its asymptotic series, of which six terms give 16 digits. */
+/**
+ * If the argument is at least this, the gamma ratio is computed with its asymptotic series. Six terms of the series
+ * give 16 digits.
+ */
 const GAMMA_RATIO_START = 16
 /**
  * The maximum number of steps of Newton's method. In a heavy tail, each step at least halves the distance to the
@@ -61,7 +64,7 @@ export function normalTail(z: number): number {
     if (exponent > EXPONENT_END) break
     integral += (WEIGHTS[index] ?? 0) * Math.exp(-exponent)
   }
-  // By rounding, the result could be a little more than one half, and a p-value more than 1.
+  // Because of rounding, the integral could be a little more than one half, and a p-value more than 1.
   return Math.min(0.5, normalDensity(z) * integral * width)
 }
 
@@ -83,9 +86,9 @@ export function normalTailQuantile(tail: number): number {
 }
 
 /**
- * Γ(a + 1/2) / Γ(a). The series DLMF 5.11.8 is used in a form in which its large terms cancel: the difference of two
- * logarithms of gamma functions would lose digits for large a. Below `GAMMA_RATIO_START` the series is too inexact, so
- * the recurrence DLMF 5.5.1 leads there from a smaller a.
+ * Returns Γ(a + 1/2) / Γ(a). The series DLMF 5.11.8 is used in a form in which its large terms cancel: the difference
+ * of two logarithms of gamma functions would lose digits for large a. Below `GAMMA_RATIO_START` the series is too
+ * inexact, so the recurrence DLMF 5.5.1 leads there from a smaller a.
  */
 function gammaRatio(a: number): number {
   let factor = 1

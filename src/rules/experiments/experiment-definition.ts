@@ -1,10 +1,10 @@
 /**
  * The facts about an experiment that its result is computed from: the flag, its variants, who counts as exposed, when
- * it ran, and how its metrics are computed. The metrics have the shapes of the wire. The definition is plain data that
- * may be sent to other threads. Source: docs/compatibility/queries.md, "ExperimentQuery".
+ * it ran, and how its metrics are computed. The metrics have the JSON form of the API. The definition is plain data
+ * that may be sent to other threads. Source: docs/compatibility/queries.md, "ExperimentQuery".
  *
- * `readExperiment` (rules/queries/experiments/read-experiment.ts) makes a definition from an experiment on the wire,
- * and throws 400 if the experiment is faulty. A query names a stored experiment by `experiment_id`.
+ * `readExperiment` (rules/queries/experiments/read-experiment.ts) makes a definition from the JSON of an experiment,
+ * and throws 400 if the JSON is faulty. A query names a stored experiment by `experiment_id`.
  * `QueryContext.experiment(id)` returns its definition, or null if the project has no such experiment.
  */
 
@@ -47,7 +47,7 @@ export interface ExperimentSource extends ExperimentEvent {
   readonly math_property?: string
 }
 
-/** How it is recognised that a person was exposed to the experiment. */
+/** Which event shows that a person was exposed to the experiment. */
 export interface ExperimentExposure {
   /**
    * The event that exposes a person. Null means the default: `$feature_flag_called` with the key of the flag in

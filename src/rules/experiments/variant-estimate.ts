@@ -92,7 +92,7 @@ function isDivisor({ persons, mean, variance }: VariantEstimate): boolean {
   return mean !== 0 && Math.abs(mean) >= distance
 }
 
-/** Estimates the share of persons who converted. Its variance is that of a mean of zeros and ones. */
+/** Estimates the share of persons who converted. The variance is computed as for the mean of zeros and ones. */
 export function estimateProportion(sample: ProportionSample | undefined): MaybeEstimate {
   if (sample === undefined) return notEnough('missing_variant')
   const { persons, converted } = sample

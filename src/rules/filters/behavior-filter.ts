@@ -16,7 +16,7 @@ import { LIST_OPERATORS, operatorRefusal } from './operator-names.ts'
 
 /** The operators that compare a number of events. `eq` means the same as `exact`. */
 const COUNT_OPERATORS = ['gte', 'lte', 'gt', 'lt', 'eq', 'exact'] as const
-/** The units of time. Days and longer units are those of the calendar in the zone of the project. */
+/** The units of time. Days and longer units follow the calendar in the zone of the project. */
 const TIME_UNITS = ['hour', 'day', 'week', 'month', 'year'] as const
 const EVENT_TYPES = ['events', 'actions'] as const
 /** The types of filters on events in a behaviour. */

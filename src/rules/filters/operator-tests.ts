@@ -31,7 +31,7 @@ export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
 /** How the date of a property must lie relative to the date of a filter. */
 export type DateRelation = 'before' | 'after' | 'exact'
 
-/** How one user of the table (lists and charts, or flags) reads values. */
+/** How one group of callers (lists and charts, or flags) reads values. */
 export interface FilterDialect {
   /**
    * If true, a missing property counts as the empty text. Otherwise, a missing property passes the negative operators

@@ -65,7 +65,10 @@ class TestBuilder {
   readonly #known = new Map<number, PersonTest>()
   /** The cohorts whose tests are being built: the outermost cohort, a cohort in its rule, and so on. */
   readonly #path: number[] = []
-  /** The number of the current person among those that were tested. Results for cohorts are valid for one person. */
+  /**
+   * The number of persons that were tested so far. A cached result for a cohort is valid only as long as this number
+   * stays the same.
+   */
   #round = 0
 
   readonly #dialect: TreeDialect<PersonCandidate> = {
@@ -80,7 +83,10 @@ class TestBuilder {
     this.#behavior = behavior
   }
 
-  /** Returns the test of the whole tree. Each call tests another person, so it ends the validity of cached results. */
+  /**
+   * Returns a test that counts the persons it tests. Each call tests another person, so cached results for cohorts
+   * become invalid.
+   */
   counted(test: PersonTest): PersonTest {
     return (person) => {
       this.#round++

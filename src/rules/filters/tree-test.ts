@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 /** Returns whether a candidate passes. */
 export type CandidateTest<Candidate> = (candidate: Candidate) => boolean
 
-/** How one user of the tests (lists or flags) reads trees. */
+/** How one group of callers (lists or flags) reads trees. */
 export interface TreeDialect<Candidate> {
   /** Returns the test of a filter, or null if the filter cannot be used. */
   readonly leaf: (filter: JsonObject) => CandidateTest<Candidate> | null

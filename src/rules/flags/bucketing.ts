@@ -35,8 +35,9 @@ export class FlagHashes {
   }
 
   /**
-   * Says for which flags the same identifier will probably be hashed next: `rollout` for the rollout hash, and
-   * `variant` for the variant hash. These hashes are then computed together with that of this flag. Null means none.
+   * Sets the flags for which the same identifier will probably be hashed next: `rollout` for the rollout hash, and
+   * `variant` for the variant hash. Their hashes are then computed together with the hash of this flag. Null means
+   * none.
    */
   precede(rollout: FlagHashes | null, variant: FlagHashes | null): void {
     this.#rollout.next = rollout === null ? null : rollout.#rollout

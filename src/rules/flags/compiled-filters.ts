@@ -23,7 +23,7 @@ export interface CompiledFilter {
   readonly passes: EvaluationTest
 }
 
-/** What the meaning of a filter depends on, besides its own members. */
+/** The context that decides the meaning of a filter, in addition to the filter's own members. */
 export interface FilterPlace {
   readonly timezone: string
   /** The group type that the condition is about. Null means persons. */

@@ -56,7 +56,7 @@ export interface ConditionExplanation {
   /** The filters of the condition in stored order. */
   readonly filters: readonly FilterExplanation[]
   readonly outcome: ConditionOutcome
-  /** The filter because of which the condition did not match: its index in the stored list, and its stored form. */
+  /** The filter that kept the condition from matching: its index in the stored list, and its stored form. */
   readonly failedFilter: { readonly index: number; readonly filter: unknown } | null
   /** The rollout of the condition, from 0 to 100. */
   readonly rolloutPercentage: number

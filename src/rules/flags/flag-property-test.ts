@@ -45,10 +45,10 @@ const FLAGS: FilterDialect = {
 }
 
 /**
- * Returns the test of a filter. `operator` and `value` are those that are stored, and `timezone` is the zone of dates
- * that contain none. An unknown operator or a missing value never passes. This function never throws. The test throws
- * `EvaluationFailure` if the patterns and long texts of the request have used up their budget. If there is a pattern,
- * the cost is that of `compilePattern`.
+ * Returns the test of a filter. `operator` and `value` are the members of the stored filter, and `timezone` is the zone
+ * of dates without a zone. An unknown operator or a missing value never passes. This function never throws. The test
+ * throws `EvaluationFailure` if the patterns and long texts of the request have used up their budget. If there is a
+ * pattern, it costs as much as `compilePattern`.
  */
 export function flagPropertyTest(
   operator: unknown,

@@ -58,7 +58,10 @@ export function isSameRecord(before: Flag, now: Flag): boolean {
   )
 }
 
-/** The experiments of a flag must be compared, because linking an experiment to a flag does not raise its version. */
+/**
+ * Returns whether two lists of experiments are equal. They must be compared, because linking an experiment to a flag
+ * does not raise the version of the flag.
+ */
 function isSameList(before: Flag['experiments'] = [], now: Flag['experiments'] = []): boolean {
   return before.length === now.length && before.every((id, index) => id === now[index])
 }

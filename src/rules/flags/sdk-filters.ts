@@ -24,8 +24,8 @@ const FILTER_MEMBERS: readonly string[] = [
   'dependency_chain',
 ]
 /**
- * The members of a filter for which all SDKs answer false or ask the server. They replace those of a filter whose value
- * is missing, because such a filter never matches.
+ * The members of a filter for which all SDKs answer false or ask the server. They replace the members of a filter
+ * without a value, because such a filter never matches.
  */
 const NEVER_MATCHES = { operator: 'exact', value: [] } as const
 

@@ -350,7 +350,7 @@ function updateTable(
   return first === 'changed' ? first : result
 }
 
-/** If an imported event is older than the person, its time becomes the creation time of the person. */
+/** Sets the creation time of a person to the time of an imported event, if the event is older than the person. */
 function takeEarlierTime(
   person: PersonState,
   { timestampMs }: PersonEvent,

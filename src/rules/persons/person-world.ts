@@ -98,9 +98,9 @@ export interface PersonWorld {
   /** Marks a person as changed. It may be called several times for one event. */
   update(person: PersonState): void
   /**
-   * Merges two persons: appends all distinct ids of `from` to those of `into`, and deletes `from`, whose uuid is never
-   * used again. The flag overrides of `from` go to `into`, except for flags for which `into` has an override.
-   * Afterwards, `into` has one of the two numbers. The caller must then call `update(into)`.
+   * Merges two persons: appends the distinct ids of `from` to the distinct ids of `into`, and deletes `from`. The uuid
+   * of `from` is never used again. The flag overrides of `from` go to `into`, except for flags for which `into` has an
+   * override. Afterwards, `into` has one of the two numbers. The caller must then call `update(into)`.
    */
   merge(into: PersonState, from: PersonState): void
   /** Returns whether an event without a person was sent with this distinct_id while nobody owned it. */

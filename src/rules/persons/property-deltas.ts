@@ -98,8 +98,9 @@ export function parseDelta(delta: string): ParsedDelta {
 }
 
 /**
- * Returns the value of one property after a delta; undefined means that it does not exist. The result is the same as
- * that of `applyDelta` on a table, because the effect on a property does not depend on other properties.
+ * Returns the value of one property after a delta. Undefined means that the property does not exist. The result is the
+ * same as if `applyDelta` were applied to a table, because the effect on a property does not depend on other
+ * properties.
  */
 export function propertyAfter(
   { parts, set, once, unset }: ParsedDelta,

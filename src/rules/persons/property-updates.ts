@@ -46,7 +46,7 @@ export function updateProperties(
 /**
  * Applies an event of the past to a table that newer events have changed. It fills missing properties and removes
  * nothing. If `isEarlier` is true, the event happened before all events in the table, so its `$initial_` properties
- * replace the existing ones. The other parameters and the result are those of `updateProperties`.
+ * replace the existing ones. The other parameters and the result are the same as for `updateProperties`.
  */
 export function fillProperties(
   table: PropertyTable,
@@ -142,8 +142,8 @@ function applyUpdates(
 }
 
 /**
- * Returns those of the names that the table had before the event. Only these are removed by `$unset`. A name that the
- * event itself sets for the first time stays, as on a new person.
+ * Returns the names that the table has before the event changes it. `$unset` removes only these names. A name that the
+ * event itself sets for the first time stays, as it does on a new person.
  */
 function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlySet<string> {
   const within = new Set<string>()

@@ -21,7 +21,9 @@ import { PacedLimits } from './paced-limits.ts'
 import { type QueryScan, type QueryShard, scanShard, scanShardPieces } from './query-kind.ts'
 
 const HOUR_MS = 3_600_000
-/** A test may read the person, so one test counts as this number of steps towards the check of the time limit. */
+/**
+ * The time limit is checked after a number of steps. A test counts as this many steps, because it may read the person.
+ */
 const PERSON_STEPS = 32
 /** Matches a date with a time of day. If the end of a range has none, the range includes its whole day. */
 const HAS_CLOCK = /\d[T ]\d/
@@ -40,7 +42,7 @@ export interface MemberChanges {
  * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. It
  * needs 8 bytes of memory for each person of the project. A filter on the first event of a person that also has event
  * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
- * period), and each person costs one step. Throws as `EventScanner.scan`.
+ * period), and each person costs one step. Throws the same errors as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,

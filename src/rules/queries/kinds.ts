@@ -95,8 +95,8 @@ export function rowsAsked(query: unknown): number {
 }
 
 /**
- * Returns whether one thread answers all queries of this kind in a project; see `QueryKind.isOfOneThread`. Throws as
- * `planQuery`.
+ * Returns whether one thread answers all queries of this kind in a project; see `QueryKind.isOfOneThread`. Throws the
+ * same errors as `planQuery`.
  */
 export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
@@ -110,7 +110,7 @@ export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number)
   return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy
 }
 
-/** Returns the kind of a query, and the query without its wrapper. Throws as `planQuery`. */
+/** Returns the kind of a query, and the query without its wrapper. Throws the same errors as `planQuery`. */
 function kindOf(query: unknown): FoundKind {
   if (query === null || query === undefined) {
     const detail = '`query` is missing. Send an object with a `kind`, such as TrendsQuery.'

@@ -217,7 +217,7 @@ function emptyCounts(length: number): StatusCounts {
   return { new: counts(), returning: counts(), resurrecting: counts(), dormant: counts() }
 }
 
-/** Returns the intervals whose events are scanned: those of the range, and the one before it. */
+/** Returns the intervals whose events are scanned: the intervals of the range, and the interval before the range. */
 function scannedPeriods({ range }: Pick<LifecyclePlan, 'range'>) {
   const rules = bucketRules(range)
   const fromMs = shiftedPeriodStart(bucketsOf(range).startMs(0), -1, rules)

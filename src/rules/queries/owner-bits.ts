@@ -11,7 +11,7 @@ import type { IdBits, PersonBits } from './person-bits.ts'
 
 /** For each owner, the smallest distinct ID number that it owns: its first ID. */
 interface FirstIds {
-  /** By owner: its first ID, or 0 if it owns none. */
+  /** By owner: the first ID of the owner, or 0 if it owns none. */
   readonly ofOwner: Uint32Array
   /** By distinct ID number: the first ID of its owner, or 0 if it has no owner. */
   readonly firstOf: Uint32Array
@@ -84,7 +84,8 @@ const COUNTED = new MadeOfRows<number>()
  * Returns the bits of persons, each at the smallest distinct ID number of the person. If the owners are the same, a
  * person is at the same position in every call. If `isPersonsOnly` is true, a distinct_id without a person has no bit.
  * It costs one step for 32 distinct ids, plus about 3 ns for each bit that has to move. A row that was converted before
- * costs nothing. A new table of owners costs a few ns for each distinct_id once. Throws as `EventScanner.checkLimits`.
+ * costs nothing. A new table of owners costs a few ns for each distinct_id once. Throws the same errors as
+ * `EventScanner.checkLimits`.
  */
 export function ownerBits(
   bits: IdBits,
@@ -98,16 +99,16 @@ export function ownerBits(
 }
 
 /**
- * Returns the smallest distinct ID number of each person, by person number. It is 0 if the person has none. The cost is
- * that of `ownerBits`.
+ * Returns the smallest distinct ID number of each person, by person number. It is 0 if the person has none. It costs as
+ * much as `ownerBits`.
  */
 export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
   return firstIdsOf(owners, true).ofOwner
 }
 
 /**
- * Returns the number of persons in each row of bits. It costs the same as `ownerBits` and throws as it, but needs less
- * memory.
+ * Returns the number of persons in each row of bits. It costs the same as `ownerBits` and throws the same errors, but
+ * needs less memory.
  */
 export function ownerCounts(
   bits: IdBits,
@@ -153,8 +154,8 @@ export function lengthCounts(bits: PersonBits): Uint32Array {
 }
 
 /**
- * Counts the persons of `among` by their sums. The digits from `digit` on are the same for all of them and are those of
- * `number`.
+ * Counts the persons of `among` by their sums. All of them have the same digits from `digit` on, and `number` contains
+ * these digits.
  */
 function addEqual(
   sums: Uint32Array,
@@ -218,7 +219,7 @@ function beginsWith(owners: Uint32Array, { owners: before, firsts }: KnownTable)
   return true
 }
 
-/** Computes the first IDs of a table from those of a table that it contains at its beginning. */
+/** Computes the first IDs of a table. The table begins with another table, whose first IDs are `before`. */
 function extendFirstIds(before: FirstIds, owners: Uint32Array, ownersEnd: number): FirstIds {
   const firstOf = grown(before.firstOf, owners.length)
   const areFirst = grown(before.areFirst, (owners.length >>> 5) + 1)

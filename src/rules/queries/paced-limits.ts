@@ -19,7 +19,7 @@ export class PacedLimits {
     this.#limits = limits
   }
 
-  /** Counts steps of work before they are done. Throws as `EventScanner.checkLimits`. */
+  /** Counts steps of work before they are done. Throws the same errors as `EventScanner.checkLimits`. */
   count(steps: number): void {
     this.#left -= steps
     if (this.#left > 0) return

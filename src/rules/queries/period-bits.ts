@@ -17,7 +17,10 @@ const CHECK_EVERY = 65_536
 
 type Limits = Pick<EventScanner, 'checkLimits'>
 
-/** The condition on the number of an actor's events in a period for the period to count. */
+/**
+ * A condition on the number of an actor's events in a period. The period counts for the actor only if the number meets
+ * the condition.
+ */
 export interface CountTest {
   readonly operator: 'gte' | 'lte' | 'exact'
   readonly value: number
@@ -50,7 +53,8 @@ export function* actorRanges(
 /**
  * Returns one bit for each period and actor of a range: 1 if the number of the actor's events in the period passes
  * `test`, or is at least 1 if `test` is null. Only events with one of the bits of `mask` count. The bits of period i
- * begin at word `i * words`. Throws as `EventScanner.checkLimits`. The cost is linear in the events and in the bits.
+ * begin at word `i * words`. Throws the same errors as `EventScanner.checkLimits`. The cost is linear in the events and
+ * in the bits.
  */
 export function periodBits(
   { count, actors, timesMs, seriesMasks }: ActorEvents,

@@ -32,7 +32,7 @@ export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
 
 /**
  * Returns the bits of each series of a scan, by distinct ID number. If `periods` is null, there is a single period that
- * contains all times. Throws as `EventScanner.scan`. The cost is linear in the events.
+ * contains all times. Throws the same errors as `EventScanner.scan`. The cost is linear in the events.
  */
 export function scanIdBits(
   shard: QueryShard,
@@ -110,7 +110,8 @@ export function bitsOfEvents(
 
 /**
  * Returns, for each period in `lastPeriods`, the number of persons that had events in this period or in the `length -
- * 1` periods before it. The number is 0 for an entry that is not a period. Throws as `EventScanner.checkLimits`.
+ * 1` periods before it. The number is 0 for an entry that is not a period. Throws the same errors as
+ * `EventScanner.checkLimits`.
  */
 export function activeCounts(
   bits: PersonBits,

@@ -71,7 +71,7 @@ export interface EventRowSource {
    */
   personNumber(reference: string | number): number | null
   /**
-   * Returns events by their sequence numbers, in the requested order. Each takes about 20 us. Throws as
+   * Returns events by their sequence numbers, in the requested order. Each takes about 20 us. Throws the same errors as
    * `EventScanner.checkLimits`.
    */
   events(sequences: readonly number[]): readonly EventView[]
@@ -145,11 +145,11 @@ export interface QueryKind<Plan, Part> {
   isWhole?(plan: Plan): boolean
   /** Returns the work for each event. An absent method means `much`. */
   workOf?(plan: Plan): QueryWork
-  /** Computes one part. Throws as `EventScanner.scan`. */
+  /** Computes one part. Throws the same errors as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /**
    * Merges at least one part without changing the parts. The result is a part again and may share memory with them.
-   * Throws as `EventScanner.checkLimits`.
+   * Throws the same errors as `EventScanner.checkLimits`.
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
@@ -158,9 +158,9 @@ export interface QueryKind<Plan, Part> {
    */
   combine?(parts: readonly Part[]): Part
   /**
-   * Returns a part without some persons, which are 1 at their person numbers. `theirs` computes the part of these
-   * persons alone. Returns null if the result cannot be determined. If it is absent, parts by persons are not cached.
-   * Throws as `merge`.
+   * Returns a part without some persons: the entry of `persons` at the number of such a person is 1. `theirs` computes
+   * the part of these persons alone. Returns null if the result cannot be determined. If the method is absent, parts by
+   * persons are not cached. Throws the same errors as `merge`.
    */
   without?(
     plan: Plan,
@@ -199,7 +199,7 @@ export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
 /** The project and the part of the events that a scan reads. */
 export type ScannedShard = Pick<QueryShard, 'context' | 'scanner' | 'part'>
 
-/** Scans the events of a shard. Throws as `EventScanner.scan`. */
+/** Scans the events of a shard. Throws the same errors as `EventScanner.scan`. */
 export function scanShard(shard: ScannedShard, scan: QueryScan): EventColumns {
   return shard.scanner.scan(requestOf(shard, scan))
 }

@@ -119,7 +119,7 @@ export function readRange(
 
 /**
  * Reads the range of a query that has no buckets. An end without a time of day includes the whole day, whatever
- * `interval` the query contains. Throws as `readRange`.
+ * `interval` the query contains. Throws the same errors as `readRange`.
  */
 export function readWholeRange(query: QueryFields, context: QueryContext): QueryRange {
   const { timezone, nowMs } = context
@@ -183,7 +183,7 @@ export function readComparedRange(query: QueryFields, range: QueryRange): QueryR
 }
 
 /**
- * Returns the range that `compareFilter` describes, even if the member `compare` is not set. Throws as
+ * Returns the range that `compareFilter` describes, even if the member `compare` is not set. Throws the same errors as
  * `readComparedRange`.
  */
 export function comparedRange(query: QueryFields, range: QueryRange): QueryRange {

@@ -27,7 +27,7 @@ export interface QuerySeries {
   readonly match: SeriesMatch
 }
 
-/** A series of a query, with the values that its kind of query read from the series in addition. */
+/** A series of a query, with the additional values that the kind of the query has read from the series. */
 export interface ReadSeries<More> {
   readonly series: QuerySeries
   readonly more: More

@@ -192,7 +192,7 @@ function isCounts(found: IdBits | Uint32Array): found is Uint32Array {
   return found instanceof Uint32Array
 }
 
-/** Returns the bits of the active distinct ids for each series. The list is empty if the range is. */
+/** Returns the bits of the active distinct ids for each series. Returns an empty list for an empty range. */
 function bitsOf(
   { filter, series }: StickinessPlan,
   range: QueryRange,
@@ -256,7 +256,7 @@ function readTest(fields: QueryFields): CountTest | null {
   return { operator, value }
 }
 
-/** Counts all series of a range with one scan. The list is empty if the range is. */
+/** Counts all series of a range with one scan. Returns an empty list for an empty range. */
 function countsOf(
   { filter, test }: StickinessPlan,
   series: readonly StickinessSeries[],

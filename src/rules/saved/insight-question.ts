@@ -18,8 +18,8 @@ export function questionOf(saved: JsonObject | null, filters: JsonObject = {}): 
 }
 
 /**
- * Returns the date range of a query on a dashboard. If the dashboard has a range, it replaces that of the query
- * completely.
+ * Returns the date range of a query on a dashboard. The range of the dashboard, if it has one, replaces the range of
+ * the query completely.
  */
 function rangeUnder({ dateRange }: JsonObject, { date_from, date_to }: JsonObject): JsonObject {
   if (!date_from && !date_to) return {}
@@ -28,8 +28,7 @@ function rangeUnder({ dateRange }: JsonObject, { date_from, date_to }: JsonObjec
 }
 
 /**
- * Returns the property filters of a query on a dashboard. The filters of the dashboard apply in addition to those of
- * the query.
+ * Returns the property filters of a query on a dashboard: the filters of the query and the filters of the dashboard.
  */
 function propertiesUnder({ properties: own }: JsonObject, { properties }: JsonObject): JsonObject {
   if (!Array.isArray(properties) || properties.length === 0) return {}

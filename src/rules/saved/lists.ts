@@ -29,7 +29,7 @@ export interface AnnotationFilter {
   readonly dashboard_item?: number
   readonly scope?: AnnotationFields['scope']
   readonly isDeleted?: boolean
-  /** True selects the annotations that do not belong to a single insight. False selects those that do. */
+  /** True selects the annotations that do not belong to a single insight. False selects the other annotations. */
   readonly isForAll?: boolean
   readonly search?: string
 }
@@ -109,8 +109,8 @@ function compareTexts(a: string | null, b: string | null): number {
 }
 
 /**
- * Returns the moment that an annotation marks, in milliseconds since 1970. If it marks none, the number is lower than
- * that of every moment.
+ * Returns the moment that an annotation marks, in milliseconds since 1970. If it marks none, the result is less than
+ * every moment.
  */
 function markerMs({ fields: { date_marker: text } }: Annotation): number {
   return text === null ? -Number.MAX_SAFE_INTEGER : Date.parse(text)

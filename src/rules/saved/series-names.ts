@@ -10,10 +10,7 @@ const VALUE_TEXTS: ReadonlyMap<string, string> = new Map([
   ['$$_posthog_breakdown_other_$$', '(others)'],
 ])
 
-/**
- * Returns the text of a breakdown value. If the value consists of those of several properties, they are joined by ` /
- * `.
- */
+/** Returns the text of a breakdown value. The values of several properties are joined by ` / `. */
 export function valueText(value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(' / ')
   if (value === null || value === undefined || value === '') return '(none)'

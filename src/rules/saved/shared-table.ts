@@ -200,7 +200,7 @@ function cellText(value: unknown): string {
     const rounded = Math.round(value * 10_000) / 10_000
     return String(Number.isFinite(rounded) ? rounded : value)
   }
-  // A pair contains the number and that of the comparison range.
+  // A list of two numbers is a number, and the same number in the comparison range.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')
   const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)

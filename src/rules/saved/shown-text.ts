@@ -34,7 +34,8 @@ export interface ShownText {
   /** The offsets in the text at which results are inserted, in ascending order. */
   readonly gaps: readonly number[]
   /**
-   * What a result adds besides itself: only members of the insight, or also members of the tile that shows the insight.
+   * The members that are inserted with a result: only members of the insight, or also members of the tile that shows
+   * the insight.
    */
   readonly within: 'insight' | 'tile'
   /**

@@ -78,7 +78,7 @@ export interface ChannelRuleItem {
 export interface ChannelRule {
   readonly id?: string
   readonly channel_type: string
-  /** Whether all items must match, or one of them. */
+  /** `AND` if all items must match, and `OR` if one of them must. */
   readonly combiner: 'AND' | 'OR'
   /** The comparisons. An empty list matches every session. */
   readonly items: readonly ChannelRuleItem[]
@@ -154,9 +154,9 @@ const compiledRules = new WeakMap<
 >()
 
 /**
- * Returns the channel of a session: that of the first matching rule of the project, or else one of `CHANNEL_TYPES`. It
- * takes about 2 us, and some milliseconds more once for each thread. Rules add the cost of their patterns, which are
- * compiled at the first call with the same list.
+ * Returns the channel of a session. The first matching rule of the project decides or, if none matches, the built-in
+ * rules, which return one of `CHANNEL_TYPES`. It takes about 2 us, and some milliseconds more once for each thread.
+ * Rules add the cost of their patterns, which are compiled at the first call with the same list.
  */
 export function channelTypeOf(
   inputs: ChannelInputs,

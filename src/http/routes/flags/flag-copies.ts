@@ -1,6 +1,6 @@
 /**
- * Copies a flag to other projects of the organization, with the cohorts that it refers to. What belongs together in two
- * projects has the same name: a flag is found by its key, a cohort or a group type by its name. Shapes: PostHog
+ * Copies a flag to other projects of the organization, with the cohorts that it refers to. A flag is found in the other
+ * project by its key, and a cohort or a group type by its name. Shapes: PostHog
  * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'

@@ -61,9 +61,12 @@ const GUARD_LOOK = is.namedObject('RampGuardLook', {
   persons_without_flag_with_event: is.WHOLE,
   persons_with_flag: is.WHOLE,
   persons_with_flag_with_event: is.WHOLE,
-  difference: is.about(SHARE, 'Estimated difference of the shares. Null without enough data.'),
-  difference_at_least: is.about(SHARE, 'Bound that stays valid at every look, if more is worse.'),
-  difference_at_most: is.about(SHARE, 'The same, if fewer is worse.'),
+  difference: is.about(
+    SHARE,
+    'Estimated difference of the two shares. Null if there are too few data.',
+  ),
+  difference_at_least: is.about(SHARE, 'If more is worse: the lower bound of the difference.'),
+  difference_at_most: is.about(SHARE, 'If fewer is worse: the upper bound of the difference.'),
   is_violated: is.BOOLEAN,
   missing: is.about(is.nullable(is.TEXT), 'Why there is no bound yet.'),
 })
@@ -82,12 +85,12 @@ const RAMP = is.namedObject('Ramp', {
     }),
   ),
   guards: is.list(is.object({ event: is.TEXT, worse: is.TEXT, tolerance: is.NUMBER })),
-  watched_from: is.about(is.nullable(is.TIME), 'Guards look at exposures from this time on.'),
+  watched_from: is.about(is.nullable(is.TIME), 'Guards count exposures from this time on.'),
   looked_at: is.about(
     is.nullable(is.TIME),
-    'The last look at the guards by this machine since its start.',
+    'When this machine last checked the guards. Null if not since its start.',
   ),
-  looks: is.about(is.list(GUARD_LOOK), 'The results of that look.'),
+  looks: is.about(is.list(GUARD_LOOK), 'The results of that check.'),
 })
 const SCHEDULED_CHANGE = is.namedObject('ScheduledChange', {
   id: is.WHOLE,
@@ -150,9 +153,12 @@ const PREVIEW = is.namedObject('ScheduledPreview', {
   steps: is.list(
     is.object({
       rollout_percentage: is.about(SHARE, 'Null for all operations but ramp.'),
-      enabled: is.about(is.WHOLE, 'How many of the evaluated ones have the flag after the step.'),
-      newly_enabled: is.about(is.WHOLE, 'How many more than before the step.'),
-      newly_disabled: is.about(is.WHOLE, 'How many fewer than before the step.'),
+      enabled: is.about(
+        is.WHOLE,
+        'How many of those that were evaluated have the flag after the step.',
+      ),
+      newly_enabled: is.about(is.WHOLE, 'By how many that number rises with the step.'),
+      newly_disabled: is.about(is.WHOLE, 'By how many that number falls with the step.'),
       sampled: is.about(is.WHOLE, 'How many were evaluated.'),
       total: is.about(is.WHOLE, 'The total. It is an estimate if not all were evaluated.'),
       group_type_index: is.about(

@@ -149,7 +149,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       says: 'Revokes a key with at most the rights of the calling key.',
       async run(call) {
         const before = await keyInPath(call)
-        // Otherwise somebody who finds a key with few rights could lock its user out.
+        // Without this check, somebody who finds a key with few rights could lock its user out.
         requireContained(call.grant, before, 'revoke a key')
         await change(call, 'revokeKey', before.id)
       },

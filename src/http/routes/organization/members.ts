@@ -92,8 +92,8 @@ function requireOther({ user }: MemberCall, member: User, what: string): void {
 }
 
 /**
- * Throws 403 if the level is above that of the caller. The caller can then neither give this level to anybody nor take
- * it away.
+ * Throws 403 if the level is above the level of the caller. The caller can neither give such a level to anybody nor
+ * take it away.
  */
 export function requireRank(user: KeyUser, level: UserLevel): void {
   if (level > user.level)

@@ -142,7 +142,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
         if (session === undefined) {
           throw new ServiceError('not_found', 'You have no such session.')
         }
-        // Otherwise somebody who finds a key with few rights could log its user out.
+        // Without this check, somebody who finds a key with few rights could log its user out.
         const rights = session.key ?? ALL_RIGHTS
         if (call.grant.session?.id !== id) requireContained(call.grant, rights, 'end a session')
         await call.request.noting((entry) =>
@@ -168,7 +168,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
  */
 async function setPassword(call: PasswordCall): Promise<void> {
   const { grant, user } = call
-  // With a password, one has all rights of the user. A key with fewer rights must therefore not set one.
+  // A login with a password has all rights of the user. A key with fewer rights must therefore not set a password.
   requireContained(grant, ALL_RIGHTS, 'set a password')
   const { passwords } = sessionsOf(call)
   await passwords.setting(`user ${user.id}`, () => setPasswordNow(call))

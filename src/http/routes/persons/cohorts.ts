@@ -190,7 +190,7 @@ async function patchCohort(call: Changes, before: CohortView): Promise<CohortVie
   return changed(call, command, 'cohort')
 }
 
-/** Returns an option of the change: if the body is a table, at least one of its persons must exist. */
+/** Returns `needsMembers` if the body is a table. At least one person in the table must then exist. */
 function wishOf({ hasOtherBody }: PersonCall): { readonly needsMembers?: true } {
   return hasOtherBody ? { needsMembers: true } : {}
 }

@@ -168,8 +168,8 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
 }
 
 /**
- * Returns the answer for a lifecycle request without its required parameters. It has a `message` in addition. Throws
- * any other error.
+ * Returns the answer for a lifecycle request without its required parameters. Its body has the additional member
+ * `message`. Any other error is thrown again.
  */
 function missingParameter(error: unknown): Answer {
   const message = error instanceof ServiceError ? lifecycleMessage(error) : null

@@ -119,7 +119,7 @@ export interface CaptureOptions {
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
-/** Where a request comes from. */
+/** The source of a request. */
 interface Origin {
   /** The IP address at the other end of the connection. */
   readonly peer: string
@@ -233,7 +233,7 @@ class CaptureHandler {
     memory: BodyMemory,
   ): void {
     const { admit, budget, groupCommit, limits, pool } = this.#options
-    // Only here it is known that the request is large, so the limit for large requests is checked now.
+    // Only now it is known that the request is large, so the limit for large requests is checked here.
     const refused = this.#options.refusal(sender.large)
     if (refused !== null) throw refused
     const isLent = memory === 'lent'

@@ -62,7 +62,7 @@ export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: Ans
 
 /** A cached answer. Its bytes are contiguous. */
 export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
-  /** Where the answer begins: the total number of bytes that the cache had used before it. */
+  /** The position at which the answer begins, counted in all bytes that the cache has used so far. */
   readonly start: number
   /** How many bytes at the beginning are the same each time the answer is sent. */
   readonly byteLength: number
@@ -75,7 +75,9 @@ export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
  */
 export class KeptAnswers {
   readonly #memory: Buffer
-  /** The total number of bytes that were used so far, including those that were skipped at the end of the buffer. */
+  /**
+   * The number of bytes that the cache has used so far, including the bytes that were skipped at the end of the buffer.
+   */
   #given = 0
 
   /** Creates a cache whose answers take `bytes` bytes together. */
@@ -183,7 +185,7 @@ function putMember(bytes: Uint8Array, start: number): void {
 }
 
 function putBytes(bytes: Uint8Array): void {
-  // Also leaves room for the comma before the next member.
+  // `+ 1` leaves space for the comma before the next member.
   ensure(bytes.length + 1)
   memory.set(bytes, length)
   length += bytes.length

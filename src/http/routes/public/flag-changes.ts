@@ -64,7 +64,7 @@ function listen(
   head: RequestHead,
 ): void {
   const { directory, projects, listeners, trustedProxies } = options
-  // After a chunked request body, the connection ends only with the answer, and this answer does not end by itself.
+  // If the request has a chunked body, the connection ends only after the answer. This answer never ends by itself.
   if (head.isChunked) throw new ServiceError('bad_request', 'Send this request without a body.')
   const key = keyOf(head)
   const project = directory.projectByKey(key)

@@ -200,7 +200,7 @@ function parseJson(json: Uint8Array): unknown {
   return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX, 'all'))
 }
 
-/** Calls `read`, and replaces its errors by those that flag requests are refused with. */
+/** Calls `read`, and replaces its errors by the errors with which flag requests are refused. */
 function refusing<T>(read: () => T): T {
   try {
     return read()

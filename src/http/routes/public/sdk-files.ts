@@ -87,10 +87,7 @@ export class SdkFiles {
   #release: Promise<SdkRelease | null> | null = null
   #lookedAtMs = Number.NEGATIVE_INFINITY
 
-  /**
-   * `folders` are the folders in which the package may be, such as those of `sdkFolders`. The first one that contains
-   * it is used.
-   */
+  /** `folders` are the folders that may contain the package, in order of precedence; see `sdkFolders`. */
   constructor(folders: readonly string[]) {
     this.#folders = folders
   }

@@ -21,7 +21,7 @@ interface Kept {
 
 /**
  * Returns a function that computes results and caches each for a limited time. An error that would occur again is
- * cached, too. If there are too many results, those that were not used for the longest time are evicted.
+ * cached, too. If there are too many results, the least recently used ones are evicted.
  */
 export function keptResults(
   compute: ComputeInsight,

@@ -6,7 +6,7 @@ import { escaped, pagePolicy } from '../../../base/html/html.ts'
 import { protectionOf } from '../../console/console-files.ts'
 import type { Header } from '../../server/respond.ts'
 
-/** Which other pages may embed a shared page in a frame: those of any origin, or none. */
+/** The pages that may embed a shared page in a frame: pages of any origin, or none. */
 export type Frames = '*' | "'none'"
 
 /** Returns the headers of the page that loads the console's program. */

@@ -25,7 +25,8 @@ const TYPES = ['events', 'event_with_properties', 'properties']
 
 /**
  * Returns the page of persons, by uuid, or of groups, by key, of a correlation request. Throws 400 for an invalid
- * request, `invalid_input` without `attr` if the event or the properties are missing, and as `EventScanner.scan`.
+ * request, `invalid_input` without `attr` if the event or the properties are missing, and the same errors as
+ * `EventScanner.scan`.
  */
 export function correlationActors(inquiry: Inquiry<CorrelationParameters>): ActorPage {
   const { parameters, context } = inquiry

@@ -47,7 +47,8 @@ export function splitByBreakdown(
 }
 
 /**
- * The labels that the request wants, and the labels that are counted as another one. Both lists are indexed by label.
+ * The labels that the request asks for, and the labels that are counted as another label. Both lists are indexed by
+ * label.
  */
 interface WantedLabels {
   readonly isWanted: Uint8Array
@@ -81,8 +82,8 @@ function wantedLabels(
 }
 
 /**
- * Returns the labels that are shown one by one: those that most events of the attributed steps have. With an
- * attribution by touch, the events of all steps count.
+ * Returns the labels that are shown one by one: the labels of most events of the attributed steps. With an attribution
+ * by touch, the events of all steps count.
  */
 function frequentLabels(
   { ids, texts }: ValueLabels,

@@ -64,7 +64,7 @@ export function readCorrelationParameters(source: ParameterSource) {
     correlationType: source.text('funnel_correlation_type'),
     /** A series as clients write it. Undefined when absent. */
     entity: source.json(`${prefix}_entity`),
-    /** Whether actors that converted are wanted, or actors that did not. Null means both. */
+    /** True if the actors that converted are wanted, and false if the other actors are. Null means both. */
     isConverted: isGiven ? readTruth(source, `${prefix}_converted`) : null,
     /** A list of property filters for the wanted actors. Undefined when absent. */
     propertyValues: source.json('funnel_correlation_property_values'),

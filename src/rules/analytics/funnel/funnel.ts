@@ -33,7 +33,7 @@ export interface FunnelResults {
 
 /**
  * Returns the page of persons, by uuid, or of groups, by key, of a funnel request. Throws 400 for an invalid request,
- * and as `EventScanner.scan`.
+ * and the same errors as `EventScanner.scan`.
  */
 export function funnelActors(inquiry: Inquiry<FunnelParameters>): ActorPage {
   const plan = planFunnel(inquiry, null)
@@ -54,8 +54,8 @@ export function pageOfResults(
 }
 
 /**
- * Returns the wanted actors of a funnel. The cost is linear in the number of found events times the steps. Throws as
- * `EventScanner.scan`.
+ * Returns the wanted actors of a funnel. The cost is linear in the number of found events times the steps. Throws the
+ * same errors as `EventScanner.scan`.
  */
 export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {
   const { scanner } = inquiry

@@ -21,7 +21,7 @@ export interface PathSpan {
 
 /**
  * Returns the persons of the funnel of a request, by person number, with the time range of their paths. Returns null if
- * the request has no funnel. Throws 400 for an invalid request, and as `EventScanner.scan`.
+ * the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function funnelSpans(
   inquiry: Inquiry<PathParameters>,

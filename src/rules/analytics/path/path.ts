@@ -39,7 +39,7 @@ const STEP_LIMIT_DEFAULT = 5
 
 /**
  * Returns the page of persons with such a path, by uuid. Throws 400 for an invalid request, `invalid_input` without
- * `attr` if a request names both all custom events and single ones, and as `EventScanner.scan`.
+ * `attr` if a request names both all custom events and single ones, and the same errors as `EventScanner.scan`.
  */
 export function pathActors(inquiry: Inquiry<PathParameters>): ActorPage {
   const { parameters, scanner } = inquiry

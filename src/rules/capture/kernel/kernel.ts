@@ -87,8 +87,8 @@ export interface KeyRules {
 }
 
 /**
- * A kernel with a memory of its own. The memory has at most 52 MiB, of which only the parts that were written take
- * space.
+ * A kernel with a memory of its own. The memory has at most 52 MiB, and the system provides only the pages that were
+ * written.
  */
 export class EventKernel implements EventCells {
   readonly #exports: KernelExports

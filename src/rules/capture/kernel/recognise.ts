@@ -102,8 +102,8 @@ class Automatic implements AutomaticValues {
   }
 
   /**
-   * Removes the properties that describe the operating system, because the system of a server is not that of the
-   * person.
+   * Removes the properties that describe the operating system. A server sends the properties of its own system, not of
+   * the person's.
    */
   leaveOutSystem(): void {
     let kept = 0

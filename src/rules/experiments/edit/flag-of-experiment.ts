@@ -16,7 +16,7 @@ import {
   statusOf,
 } from './stored-experiment.ts'
 
-/** The key of the variant with which the other variants are compared, unless the experiment names another one. */
+/** The key of the variant with which the other variants are compared, unless the experiment names another key. */
 export const CONTROL = 'control'
 
 const DEFAULT_VARIANTS: readonly FlagVariant[] = [

@@ -243,7 +243,7 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
     return
   }
   if (type === 'flag') return
-  // Only whether the value is a date matters here, so the time and the zone are arbitrary.
+  // Here it only matters whether the value is a date, so any time and any zone will do.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `needs a date such as 2024-01-31 or -7d for ${where}`)
   }

@@ -15,7 +15,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
 /** A flag is stale if it is on for everyone and is older than this. */
 const STALE_MS = 30 * DAY_MS
 
-/** Whether a flag is in use. */
+/** The status of a flag: whether it is in use. */
 export type FlagStatus = 'ACTIVE' | 'INACTIVE' | 'STALE' | 'DELETED'
 
 /** What an answer needs in addition to the stored flag. */
@@ -38,8 +38,8 @@ export interface StatusDetail {
 }
 
 /**
- * Returns the JSON of a flag. Its `filters` share parts with those of the flag. Source: interface description, section
- * 2.3.
+ * Returns the JSON of a flag. Its `filters` share objects with the filters of the flag, so the caller must not change
+ * them. Source: interface description, section 2.3.
  */
 export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
   const fields = writableFields(flag)

@@ -354,7 +354,7 @@ function readRamp(payload: JsonObject, flag: Flag): Ramp {
   }
 }
 
-/** Returns the ramp that a payload describes, or null if the operation is another one. Throws 400. */
+/** Returns the ramp that a payload describes, or null if the payload has another operation. Throws 400. */
 export function rampOf(payload: JsonObject, flag: Flag): Ramp | null {
   return payload['operation'] === 'ramp' ? readRamp(payload, flag) : null
 }

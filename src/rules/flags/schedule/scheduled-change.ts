@@ -105,7 +105,7 @@ export interface ScheduledChange {
   readonly createdBy: Actor
   readonly createdAtMs: Ms
   readonly updatedAtMs: Ms
-  /** The ramp, or null if the operation is another one. */
+  /** The ramp, or null if the change has another operation. */
   readonly ramp: Ramp | null
 }
 

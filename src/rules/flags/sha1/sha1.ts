@@ -36,7 +36,7 @@ const words = new Uint32Array(memory.buffer)
 /** The salts that can follow a text. Each has a buffer of its own with the text that was hashed last with it. */
 const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
-/** Hashes texts between a prefix and a salt. */
+/** Computes hashes. The hashed text begins with a prefix and ends with a salt. */
 export class HashPrefix {
   /** The prefix whose hash of the same text will probably be needed next. It must have the same salt. */
   next: HashPrefix | null = null

@@ -7,7 +7,7 @@ import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readMetric } from './experiment-plan.ts'
 
-/** Actions may be created and deleted after the metric was stored. So none is missing here. */
+/** Finds every action, because an action of a stored metric may be created or deleted later. */
 const ANY_PROJECT: Omit<QueryContext, 'nowMs'> = {
   projectId: 0,
   timezone: 'UTC',
@@ -17,7 +17,9 @@ const ANY_PROJECT: Omit<QueryContext, 'nowMs'> = {
   firstEventMs: () => null,
 }
 
-/** Throws 400 `invalid_query` if no query can compute a metric. `path` is the path to the metric, for the text. */
+/**
+ * Throws 400 `invalid_query` if no query can compute a metric. `path` is the path to the metric, which the error names.
+ */
 export function checkMetricQuery(metric: JsonObject, path: string, nowMs: number): void {
   readMetric(new QueryFields(metric, path), null, { ...ANY_PROJECT, nowMs })
 }

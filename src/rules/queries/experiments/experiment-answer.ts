@@ -1,6 +1,6 @@
 /**
- * The answers of queries about experiments: the members of PostHog's answers, and what Tenrec adds. Source:
- * docs/compatibility/queries.md, "ExperimentQuery" and "ExperimentExposureQuery".
+ * Builds the answers of queries about experiments: the members of PostHog's answers, and the members that Tenrec adds.
+ * Source: docs/compatibility/queries.md, "ExperimentQuery" and "ExperimentExposureQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
@@ -34,17 +34,17 @@ import {
   variantsOfRows,
 } from './variant-sums.ts'
 
-/** The name of the persons who saw several variants, as PostHog's clients know it. */
+/** The key under which PostHog's clients expect the persons who saw several variants. */
 const MULTIPLE = '$multiple'
 
-/** A metric with its numbers, before p-values are corrected. */
+/** A metric with its statistics, before its p-values are corrected for multiple comparisons. */
 interface ComputedMetric {
   readonly metric: MetricPlan
   readonly sums: MetricSums
   readonly statistics: MetricStatistics
 }
 
-/** Makes the answer of an `ExperimentQuery`. Throws as `EventScanner.checkLimits`. */
+/** Builds the answer of an `ExperimentQuery`. Throws the same errors as `EventScanner.checkLimits`. */
 export function experimentPage(
   { exposure, facts, metrics, primaryCount, isSingle }: ExperimentPlan,
   rows: PersonRows,
@@ -85,14 +85,14 @@ export function experimentPage(
   return { results, members: { kind: 'ExperimentQuery', ...lists, ...members } }
 }
 
-/** Returns the number of columns that a metric has in the rows of a part. */
+/** Returns the number of columns in `PersonRows` that a metric needs. */
 function columnCount({ counted }: MetricPlan): number {
   if (counted.of === 'returns') return 1
   const before = counted.lookbackMs === null ? 0 : 1
   return before + (counted.of === 'values' ? counted.sources.length : 1)
 }
 
-/** Makes the answer of an `ExperimentExposureQuery`. Throws as `EventScanner.checkLimits`. */
+/** Builds the answer of an `ExperimentExposureQuery`. Throws the same errors as `EventScanner.checkLimits`. */
 export function exposurePage(
   { exposure, facts, variants }: ExposureQueryPlan,
   rows: PersonRows,
@@ -104,7 +104,7 @@ export function exposurePage(
   const days = range.fromMs > range.toMs ? [] : bucketDays(range, periods)
   const numbers = variantsOfRows(rows, facts.isFirstSeen)
   const [firstMs] = rows.columns
-  // The last list is that of the persons who saw several variants.
+  // One list for each variant. The last list counts the persons who saw several variants.
   const counts = Array.from({ length: variants.length + 1 }, () => new Float64Array(days.length))
   new PacedLimits(limits).count(rows.persons.length)
   for (let row = 0; row < rows.persons.length; row++) {
@@ -161,7 +161,7 @@ function runningTotals(counts: Float64Array): readonly number[] {
   })
 }
 
-/** Returns the numbers of exposed persons and of persons set aside, and the check of the shares. */
+/** Returns the members that count exposed persons and excluded persons, and the result of the sample ratio check. */
 function exposureMembers(
   keys: readonly string[],
   persons: Float64Array,
@@ -174,7 +174,7 @@ function exposureMembers(
     exposed_persons: Object.fromEntries(keys.map((key, index) => [key, persons[index] ?? 0])),
     persons_set_aside: facts.isFirstSeen ? 0 : several,
     persons_in_several_variants: several,
-    // PostHog leaves it out if there are too few persons.
+    // PostHog leaves this member out if there are too few persons.
     ...(lacksData(ratio) ? {} : { sample_ratio_mismatch: mismatchOf(ratio) }),
     sample_ratio: lacksData(ratio)
       ? { not_enough_data: ratio.notEnoughData }
@@ -202,11 +202,11 @@ function computedMetric(
 
 interface MetricItem {
   readonly answer: JsonObject
-  /** The same numbers as rows of a table. */
+  /** The counts of `timeseries` again, as the rows of a table. */
   readonly rows: readonly JsonObject[]
 }
 
-/** The answers of metrics whose p-values are corrected together. */
+/** Returns the answers of a group of metrics whose p-values are corrected together. */
 function familyItems(
   metrics: readonly ComputedMetric[],
   facts: ExperimentFacts,
@@ -294,7 +294,7 @@ function sumMembers({ type, counted }: MetricPlan, sums: VariantSums): JsonObjec
     sum,
     sum_squares: squares,
     ...(stepCounts === null ? {} : { step_counts: stepCounts }),
-    // Of a retention, every person who started is 1 in the denominator.
+    // The denominator of a retention metric is the number of persons who started, so each of them adds 1.
     ...(type === 'retention' ? denominatorMembers(persons, persons, sum) : {}),
     ...(second !== null && type === 'ratio'
       ? denominatorMembers(second.sum, second.squares, second.products)
@@ -368,7 +368,10 @@ function variantItem(
   return { answer, row }
 }
 
-/** The members that PostHog's clients read, for a single look. */
+/**
+ * Returns the members that PostHog's clients read. They are the statistics for an experiment that is evaluated only
+ * once.
+ */
 function posthogMembers(
   method: 'bayesian' | 'frequentist',
   { fixed }: StatisticsOf,
@@ -381,7 +384,7 @@ function posthogMembers(
     significant: pValue < alpha,
     p_value: pValue,
     ...interval,
-    // With a flat prior and many persons both intervals are the same.
+    // With a flat prior and many persons, the credible interval equals the confidence interval.
     ...(method === 'bayesian' ? credible : {}),
   }
 }
@@ -393,7 +396,10 @@ interface Interval {
   readonly pValue: number
 }
 
-/** Null if there are no statistics. A lift is null by itself if the baseline is too close to zero. */
+/**
+ * Returns the intervals of one comparison. They are null if there are no statistics. A lift is also null if the mean of
+ * the baseline is too close to zero.
+ */
 function intervals(
   lift: Interval | null,
   difference: Interval | null,
@@ -417,7 +423,7 @@ function ends(interval: Interval | null): JsonObject | null {
   return { estimate, low, high }
 }
 
-/** What somebody may conclude who has looked any number of times. */
+/** Returns the conclusion that stays valid however often somebody has looked at the results. */
 function verdictOf(
   reason: string | null,
   interval: Interval | null,

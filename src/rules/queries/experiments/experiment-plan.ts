@@ -1,5 +1,5 @@
 /**
- * Reads the queries about an experiment: who counts as exposed, and what each metric counts. Source:
+ * Reads the queries about an experiment: which persons count as exposed, and what each metric counts. Source:
  * docs/compatibility/queries.md, "ExperimentQuery".
  */
 import { isObject } from '../../../base/json.ts'
@@ -26,7 +26,7 @@ import { experimentOf, metricFields } from './read-experiment.ts'
 
 const SECOND_MS = 1000
 const DAY_MS = 86_400 * SECOND_MS
-/** A month of a window has 30 days, as in PostHog's experiments. */
+/** The length of each unit of a window. A month has 30 days, as in PostHog's experiments. */
 const UNIT_MS: Readonly<Record<ExperimentTimeUnit, number>> = {
   second: SECOND_MS,
   minute: 60 * SECOND_MS,
@@ -43,21 +43,23 @@ const FLAG_CALLED = '$feature_flag_called'
 /** The rule that says which persons are exposed to an experiment, and to which variant. */
 export interface ExposurePlan {
   readonly match: SeriesMatch
-  /** The event property whose value is the key of the variant. */
+  /** The event property that contains the key of the variant. */
   readonly variantKey: string
-  /** The keys of the variants, that of the baseline first, and the variant of a holdout at the end. */
+  /** The keys of the variants. The baseline comes first, and the variant of a holdout comes last. */
   readonly variants: readonly string[]
-  /** The test accounts. Null means no restriction. It holds for exposures and for the events of metrics. */
+  /**
+   * The filter that excludes test accounts, from exposures and from the events of metrics. Null means no restriction.
+   */
   readonly filter: FilterGroup | null
-  /** From the start to the end of the experiment or, while it runs, of this day. */
+  /** From the start of the experiment to its end or, while it runs, to the end of today. */
   readonly range: QueryRange
 }
 
-/** The events of a source, and what is added up of them. */
+/** A source of events, and the value to add up from each event. */
 export interface CountedSource {
   readonly match: SeriesMatch
   readonly math: ExperimentMath
-  /** The property of a number, or null. */
+  /** The property that contains the number. Null if the source needs no property. */
   readonly key: string | null
 }
 
@@ -72,7 +74,7 @@ export type CountedMetric =
     }
   | {
       readonly of: 'values'
-      /** One for a mean; for a ratio the numerator and the denominator. */
+      /** One source for a mean. For a ratio, the numerator and the denominator. */
       readonly sources: readonly CountedSource[]
       readonly windowMs: number | null
       readonly lookbackMs: number | null
@@ -83,13 +85,13 @@ export type CountedMetric =
       readonly completion: SeriesMatch
       readonly isLastStart: boolean
       readonly unit: ExperimentTimeUnit
-      /** The window after the start, in units, both inclusive. */
+      /** The first and the last unit of the window, counted from the start event, both inclusive. */
       readonly from: number
       readonly to: number
       readonly windowMs: number | null
     }
 
-/** The shares of the values at which a value is cut off. Null: it is not. */
+/** The quantiles beyond which a value is an outlier and is cut off. Null means that no value is cut off. */
 export interface OutlierPlan {
   readonly low: number | null
   readonly high: number | null
@@ -102,39 +104,44 @@ export interface MetricPlan {
   readonly name: string
   readonly type: 'funnel' | 'mean' | 'ratio' | 'retention'
   readonly goal: 'increase' | 'decrease'
-  /** The metric as it was sent, for the answer. */
+  /** The metric as the client sent it. The answer repeats it. */
   readonly metric: unknown
   readonly counted: CountedMetric
-  /** For each source of values. */
+  /** The limits for outliers of each source of values. */
   readonly outliers: readonly OutlierPlan[]
-  /** For a mean: a person counts as 1 from this value on, and as 0 below it. */
+  /**
+   * Only for a mean: a person counts as 1 if the value is at least the threshold, otherwise as 0. Null means no
+   * threshold.
+   */
   readonly threshold: number | null
 }
 
-/** An `ExperimentQuery` that can be computed. */
+/** An `ExperimentQuery` after it was read and checked. */
 export interface ExperimentPlan {
   readonly exposure: ExposurePlan
   readonly facts: ExperimentFacts
   readonly metrics: readonly MetricPlan[]
-  /** The number of primary metrics, which are the first ones. */
+  /** The number of primary metrics. They come first in the list. */
   readonly primaryCount: number
-  /** True if the query contains the one metric that it asks for. */
+  /** True if the query contains a single metric and asks for nothing else. */
   readonly isSingle: boolean
 }
 
-/** The members of a definition that only the answer needs. */
+/** The members of an experiment's definition that only the answer needs. */
 export interface ExperimentFacts {
   readonly variants: readonly ExperimentVariant[]
   readonly holdout: ExperimentDefinition['holdout']
   readonly isFirstSeen: boolean
   readonly startMs: number
   readonly endMs: number | null
-  /** False once the end has passed. */
+  /** False after the end of the experiment. */
   readonly isRunning: boolean
   readonly stats: ExperimentDefinition['stats']
 }
 
-/** An `ExperimentExposureQuery` that can be computed. Null exposures: the experiment has not started. */
+/**
+ * An `ExperimentExposureQuery` after it was read and checked. If `exposure` is null, the experiment has not started.
+ */
 export interface ExposureQueryPlan {
   readonly exposure: ExposurePlan | null
   readonly facts: ExperimentFacts | null
@@ -142,8 +149,8 @@ export interface ExposureQueryPlan {
 }
 
 /**
- * Reads an `ExperimentQuery`. Without `metric`, all metrics of the experiment are asked for. Throws 400
- * `invalid_query`, also for an experiment that has not started or has no metrics.
+ * Reads an `ExperimentQuery`. Without `metric`, all metrics of the experiment are computed. Throws 400 `invalid_query`,
+ * also for an experiment that has not started or has no metrics.
  */
 export function planExperiment(query: QueryFields, context: QueryContext): ExperimentPlan {
   const experiment = experimentOf(query, context)
@@ -174,7 +181,7 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
   const exposure = readExposurePlan(experiment, facts.startMs, context)
   const { lookbackDays } = experiment.stats
   const planned = nodes.map((node) => readMetric(node, lookbackDays, context))
-  // Too many hours or days are refused before anything is counted.
+  // Refuse too many hours or days before any event is scanned.
   for (const { counted } of planned) if (counted.of === 'returns') returnPeriods(counted, exposure)
   return {
     exposure,
@@ -190,12 +197,15 @@ export function planExposures(query: QueryFields, context: QueryContext): Exposu
   const experiment = experimentOf(query, context)
   const facts = factsOf(experiment, context)
   const exposure = facts === null ? null : readExposurePlan(experiment, facts.startMs, context)
-  // Too many days are refused before anything is counted.
+  // Refuse too many days before any event is scanned.
   if (exposure !== null) bucketsOf(exposure.range)
   return { exposure, facts, variants: variantKeys(experiment) }
 }
 
-/** Returns the range in which events of a query may lie: before the exposures with CUPED, and after them. */
+/**
+ * Returns the range of all events that a query needs. It begins before the exposures if CUPED is used, and ends after
+ * the exposures if a metric has a window.
+ */
 export function rangeOfPlan({ exposure, metrics }: ExperimentPlan): DateRange {
   const { fromMs, toMs } = exposure.range
   const lookbacks = metrics.map(({ counted }) => ('lookbackMs' in counted ? counted.lookbackMs : 0))
@@ -212,8 +222,8 @@ export function tailMs(counted: CountedMetric): number {
 }
 
 /**
- * Returns the hours or days of the project that the window of a retention consists of, or null for a unit that is
- * counted from the start. Throws 400 `query_too_large`.
+ * Returns the hours or days of the project that the window of a retention consists of, or null if the window is
+ * measured from the start event. Throws 400 `query_too_large`.
  */
 export function returnPeriods(
   counted: Extract<CountedMetric, { of: 'returns' }>,
@@ -266,7 +276,7 @@ function readExposurePlan(
   const tests = exposure.filterTestAccounts
     ? readStoredFilters(context.testAccountFilters, 'test_account_filters')
     : null
-  // The end of the day, so that the plan is the same all day, and its results can be cached.
+  // The end of the day makes the plan the same all day, so results can be cached.
   const toMs = endMs ?? endMomentOf(endOfDay(wallOf(nowMs, timezone)), timezone)
   return {
     match: { ...match, filter },
@@ -290,8 +300,8 @@ function isOneOf(key: string, value: readonly string[]): PropertyFilter {
 }
 
 /**
- * Reads a metric. `lookbackDays` is the length of the period before the exposure, or null if it is not used. Throws 400
- * `invalid_query`.
+ * Reads a metric. `lookbackDays` is the length of the period before the exposure, or null if CUPED is not used. Throws
+ * 400 `invalid_query`.
  */
 export function readMetric(
   node: QueryFields,
@@ -381,7 +391,7 @@ function readCounted(
   }
 }
 
-/** Null, and 0, mean that events count until the end of the experiment. */
+/** Reads the conversion window. Null and 0 both mean that events count until the end of the experiment. */
 function readWindow(node: QueryFields): number | null {
   const unit = node.choice('conversion_window_unit', UNITS)
   const longest = Math.floor((EXPERIMENT_WINDOW_DAYS_MAX * DAY_MS) / unitMs(unit))
@@ -408,7 +418,7 @@ function readSource(node: QueryFields, name: string, context: QueryContext): Cou
   return { match: matchOf(source, context), math, key }
 }
 
-/** An event or an action with its filters. An event without a name is a mistake, unless it is null: every event. */
+/** Reads an event or an action with its filters. A null name means every event. A missing name is an error. */
 function matchOf(node: QueryFields, context: QueryContext): SeriesMatch {
   const series = readSeriesNode(node, 0, context)
   if (!series.exists) {

@@ -1,6 +1,6 @@
 /**
- * Compares the variants of an experiment in one metric: from the sums of each variant to intervals, p-values, verdicts
- * and plans. Source: docs/EXPERIMENTS.md.
+ * Compares the variants of an experiment in one metric: computes intervals, p-values, verdicts and plans from the sums
+ * of each variant. Source: docs/EXPERIMENTS.md.
  */
 import { adjustForBefore } from '../../experiments/adjust-for-before.ts'
 import { type ConfidenceSequence, confidenceSequence } from '../../experiments/always-valid.ts'
@@ -27,27 +27,30 @@ import {
 import type { ExperimentFacts, MetricPlan } from './experiment-plan.ts'
 import type { VariantSums } from './variant-sums.ts'
 
-/** The horizon of always-valid intervals, in persons of both variants, if the experiment has no planned size. */
+/**
+ * The number of persons, in both variants together, at which always-valid intervals are narrowest if the experiment has
+ * no planned size.
+ */
 const HORIZON_PERSONS = 10_000
 const POWER = 0.8
-/** The probability of a false alarm of the check of the shares, in one look. */
+/** The probability that the sample ratio check reports a mismatch although there is none, for one evaluation. */
 const SAMPLE_RATIO_ALPHA = 0.001
-/** Below these, PostHog shows no statistics either. */
+/** The smallest number of persons for which PostHog shows statistics. Tenrec does the same. */
 const PERSONS_MIN = 50
 const CONVERSIONS_MIN = 5
 const DAY_MS = 86_400_000
 const HOUR_SHARE_OF_DAY = 1 / 24
 
-/** Why PostHog's clients show no statistics. */
+/** The reasons why PostHog's clients show no statistics. */
 export type ValidationFailure =
   | 'not-enough-exposures'
   | 'not-enough-metric-data'
   | 'baseline-mean-is-zero'
 
-/** Why a variant has no statistics. */
+/** The reasons why a variant has no statistics. */
 export type ResultReason = MissingReason | 'too_few_conversions'
 
-/** The comparison of one variant with the baseline, or the reason why there is none. */
+/** The comparison of one variant with the baseline, or the reason why they cannot be compared. */
 export interface VariantComparison {
   readonly sums: VariantSums
   readonly failures: readonly ValidationFailure[]
@@ -56,32 +59,35 @@ export interface VariantComparison {
   readonly difference: StatisticsOf
   /** The probability that the variant has the higher mean. */
   readonly winProbability: number | null
-  /** The relative change that the persons so far can show, with a power of 80 %. */
+  /** The smallest relative change that the persons so far can reveal with a power of 80 %. */
   readonly detectableLift: number | null
   readonly daysLeft: number | null
-  /** The persons of both variants that the plan needs, or null without a plan. */
+  /** The number of persons in both variants that the plan needs. Null without a plan. */
   readonly neededPersons: number | null
 }
 
-/** Both kinds of statistics for one scale. */
+/** The statistics of one scale: frequentist and Bayesian. */
 export interface StatisticsOf {
   readonly alwaysValid: ConfidenceSequence | null
   readonly fixed: FixedTest | null
 }
 
-/** A metric with all comparisons. */
+/** A metric with the comparisons of all its variants. */
 export interface MetricStatistics {
   readonly baseline: VariantSums
   readonly baselineFailures: readonly ValidationFailure[]
   readonly means: readonly (number | null)[]
   readonly comparisons: readonly VariantComparison[]
-  /** CUPED: the part of the variance that remains, or the reason why the period before was not used. Null: not asked. */
+  /**
+   * The result of CUPED: the share of the variance that remains, or the reason why the values before the exposure were
+   * not used. Null if the metric does not use CUPED.
+   */
   readonly adjustment: { readonly remainingVariance: number } | NotEnoughData | null
 }
 
-/** The arrival of persons, for a plan. */
+/** How fast persons arrive. A plan estimates its duration from this. */
 export interface ExposurePace {
-  /** Milliseconds since 1970. */
+  /** The start of the experiment, in milliseconds since 1970. */
   readonly startMs: number
   readonly latestMs: number
   readonly isRunning: boolean
@@ -89,7 +95,7 @@ export interface ExposurePace {
 
 const NOTHING: StatisticsOf = { alwaysValid: null, fixed: null }
 
-/** Compares every variant with the baseline, which is the first one. */
+/** Compares every variant with the baseline, which is the first variant. */
 export function metricStatistics(
   metric: MetricPlan,
   variants: readonly VariantSums[],
@@ -152,7 +158,7 @@ const NO_COMPARISON = {
   neededPersons: null,
 } as const
 
-/** Returns the p-values after Holm's correction, in the order of the list. Missing ones are no comparisons. */
+/** Returns the p-values after Holm's correction, in the order of the list. Null entries do not count as comparisons. */
 export function correctedPValues(pValues: readonly (number | null)[]): readonly (number | null)[] {
   const given = pValues.filter((pValue) => pValue !== null)
   const adjusted = holmAdjusted(given)
@@ -161,14 +167,17 @@ export function correctedPValues(pValues: readonly (number | null)[]): readonly 
   return pValues.map((pValue) => (pValue === null ? null : (adjusted[next++] ?? null)))
 }
 
-/** The check of the shares: the expected persons of each variant, or the reason why there are none. */
+/**
+ * The result of the sample ratio check: the expected number of persons in each variant, or the reason why it cannot be
+ * computed.
+ */
 export interface SampleRatio {
   readonly expected: Readonly<Record<string, number>>
   readonly pValue: number
   readonly isMismatch: boolean
 }
 
-/** Compares the persons of all variants, and of a holdout, with their shares. */
+/** Compares the number of persons in each variant, and in a holdout, with the share that the experiment gives it. */
 export function sampleRatioOf(
   keys: readonly string[],
   persons: Float64Array,
@@ -193,7 +202,10 @@ export function sampleRatioOf(
   }
 }
 
-/** The share of each variant in all exposed persons, with the holdout at the end. They add up to 1. */
+/**
+ * Returns the share of each variant among all exposed persons. The share of the holdout comes last. The shares add up
+ * to 1.
+ */
 function sharesOf({ variants, holdout }: ExperimentFacts): readonly number[] {
   const all = variants.reduce((sum, { rolloutPercentage }) => sum + rolloutPercentage, 0)
   const held = holdout === null ? 0 : holdout.percentage / 100
@@ -294,7 +306,7 @@ function winProbability(
   return lacksData(answer) ? null : answer.probability
 }
 
-/** What the experiment can show so far, and how long its plan takes. */
+/** Returns which change the experiment can reveal so far, and how long its plan takes. */
 function planOf(
   control: MaybeEstimate,
   persons: number,

@@ -1,7 +1,7 @@
 /**
- * Finds the persons who are exposed to an experiment: when each was exposed first, to which variant, and whether the
- * person saw several variants. Persons are numbered without gaps in the order in which they are found; this number is
- * called their row. Source: docs/EXPERIMENTS.md, "Who counts".
+ * Finds the persons who are exposed to an experiment: when each person was first exposed, to which variant, and whether
+ * to several variants. Persons are numbered without gaps in the order in which they are found; this number is called
+ * their row. Source: docs/EXPERIMENTS.md, "Who counts".
  */
 import type { EventColumns, EventPart } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
@@ -10,7 +10,7 @@ import { type QueryShard, scanShardPieces } from '../query-kind.ts'
 import type { ExposurePlan } from './experiment-plan.ts'
 
 /**
- * The variant of a person in one byte: the number of the variant of the first exposure, from 1, and this bit if a
+ * A byte describes the variant of a person: the number of the variant of the first exposure, from 1, and this bit if a
  * later exposure was to another variant.
  */
 export const SEVERAL_VARIANTS = 0x80
@@ -20,16 +20,16 @@ const WHOLE_PART = { by: 'persons', index: 0, count: 1 } as const
 
 /** The exposed persons of a part, in parallel lists by row. */
 export class ExposedPersons {
-  /** The number of persons. Lists are longer than that. */
+  /** The number of persons. The lists have spare capacity after this index. */
   count = 0
   persons = new Uint32Array(ROWS_START)
   /** The time of the first exposure, in milliseconds. */
   firstMs = new Float64Array(ROWS_START)
-  /** See `SEVERAL_VARIANTS`. */
+  /** The variant of each person; see `SEVERAL_VARIANTS`. */
   variants = new Uint8Array(ROWS_START)
   readonly #part: { readonly index: number; readonly count: number }
   readonly #personEnd: number
-  /** For each person of the part the row plus one. 0: not exposed. */
+  /** For each person of the part, the row plus one. 0 means not exposed. */
   readonly #rows: Uint32Array
   #sequences = new Uint32Array(ROWS_START)
   #rowsOfPiece = new Int32Array(ROWS_START)
@@ -41,7 +41,10 @@ export class ExposedPersons {
     this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
   }
 
-  /** Returns the row of the person of each event, or -1. The list is valid until the next call. */
+  /**
+   * Returns for each event, the row of its person, or -1 if the person is not exposed. The list is valid until the next
+   * call.
+   */
   rowsOf({ count, persons }: Pick<EventColumns, 'count' | 'persons'>): Int32Array {
     if (this.#rowsOfPiece.length < count) this.#rowsOfPiece = new Int32Array(count)
     const [found, rows] = [this.#rowsOfPiece, this.#rows]
@@ -54,8 +57,8 @@ export class ExposedPersons {
   }
 
   /**
-   * Returns a shard with the events of the persons of some rows only. It restricts the part, and not the persons of a
-   * scan: these are known from events alone, so the result stays valid as long as the events do.
+   * Returns a shard that contains only the events of the persons in some rows. It sets `part.among` instead of the
+   * persons of a scan. The chosen persons depend only on events, so a result stays valid until the events change.
    */
   shardOf(shard: QueryShard, isTaken: (row: number) => boolean = () => true): QueryShard {
     const among = new Uint8Array(this.#personEnd)
@@ -65,7 +68,10 @@ export class ExposedPersons {
     return { ...shard, part: { ...(shard.part ?? WHOLE_PART), among } }
   }
 
-  /** Adds the exposures of a piece. `variantOf` has the number of the variant of each value, or 0. */
+  /**
+   * Adds the exposures among the events of a piece. `variantOf` contains the number of the variant for each value of
+   * the column, or 0.
+   */
   add(
     { count, persons, timesMs, sequences, values: [column] }: EventColumns,
     variantOf: Uint8Array,
@@ -78,7 +84,7 @@ export class ExposedPersons {
       const variant = variantOf[column.ids[index] ?? 0] ?? 0
       if (variant === 0) continue
       const person = persons[index] ?? 0
-      // Persons of a part are its every `parts`-th one.
+      // A part by persons contains every `parts`-th person.
       const slot = (person - first) / parts
       const row = (rows[slot] ?? 0) - 1
       const timeMs = timesMs[index] ?? 0
@@ -101,7 +107,7 @@ export class ExposedPersons {
     }
   }
 
-  /** Makes room for this many more persons. */
+  /** Allocates space for `added` more persons. */
   #reserve(added: number): void {
     const last = this.count + added - 1
     this.persons = withRoom(this.persons, last)
@@ -110,7 +116,7 @@ export class ExposedPersons {
     this.#sequences = withRoom(this.#sequences, last)
   }
 
-  /** Returns the row plus one. There must be room. */
+  /** Appends a person and returns the row plus one. `#reserve` must have allocated the space. */
   #append(person: number, variant: number, timeMs: number, sequence: number): number {
     const row = this.count++
     this.persons[row] = person
@@ -121,7 +127,7 @@ export class ExposedPersons {
   }
 }
 
-/** Finds the exposed persons of a part of the events. Throws as `EventScanner.scan`. */
+/** Finds the exposed persons of a part of the events. Throws the same errors as `EventScanner.scan`. */
 export function exposedPersons(
   { match, variantKey, variants, filter, range }: ExposurePlan,
   shard: QueryShard,

@@ -1,7 +1,7 @@
 /**
- * Finds out how many steps of a funnel each exposed person did, and who came back. The exposure is the beginning, so
- * the earliest event of each step is enough, and the events may come in any order. Source: docs/EXPERIMENTS.md, "What
- * counts".
+ * Finds how many steps of a funnel each exposed person did, and which persons came back. A funnel begins with the
+ * exposure, so only the earliest event of each step matters, and the events may come in any order. Source:
+ * docs/EXPERIMENTS.md, "What counts".
  */
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import { type QueryShard, scanShardPieces } from '../query-kind.ts'
@@ -22,24 +22,24 @@ type CountedReturns = Extract<CountedMetric, { of: 'returns' }>
 export interface MetricSteps {
   /** The number of steps that the person did. */
   readonly reached: Uint8Array
-  /** 1 if the person did the last step before the exposure. Null if the period before is not counted. */
+  /** 1 if the person did the last step before the exposure. Null if events before the exposure do not count. */
   readonly before: Uint8Array | null
 }
 
-/** The state of a person without a start event. */
+/** The state of a person who has no start event. */
 export const NOT_STARTED = 0
 const STARTED = 1
-/** The state of a person with a completion event in the window after the start event. */
+/** The state of a person who has a completion event in the window after the start event. */
 export const RETURNED = 2
 
-/** A moment of each person: a time, and the place in the order of arrival among events at that time. */
+/** One event of each person: its time, and its sequence number, which orders events with the same time. */
 interface Moments {
   readonly timesMs: Float64Array
-  /** Sequence numbers begin at 1, so 0 is before every event at the same time. */
+  /** Sequence numbers begin at 1, so 0 comes before every event with the same time. */
   readonly sequences: Uint32Array
 }
 
-/** Finds the steps of a funnel. Throws as `EventScanner.scan`. */
+/** Returns the steps of a funnel that each exposed person did. Throws the same errors as `EventScanner.scan`. */
 export function metricSteps(
   { steps, isOrdered, windowMs, lookbackMs }: CountedSteps,
   exposure: ExposurePlan,
@@ -57,7 +57,7 @@ export function metricSteps(
   return { reached, before: before === null ? null : new Uint8Array(before) }
 }
 
-/** Step by step: the earliest event after that of the step before. */
+/** For each step, finds the earliest event after the event of the previous step. */
 function orderedSteps(
   steps: readonly SeriesMatch[],
   windowMs: number | null,
@@ -67,7 +67,7 @@ function orderedSteps(
 ): Uint8Array {
   const { count, firstMs } = exposed
   const reached = new Uint8Array(count)
-  // Events at the moment of the exposure count, whichever of both arrived first.
+  // Events at the time of the exposure count, even if they arrived before it. The sequence numbers are therefore 0.
   let before: Moments = { timesMs: firstMs, sequences: new Uint32Array(count) }
   for (const [step, match] of steps.entries()) {
     const isHere = (row: number): boolean => reached[row] === step
@@ -84,8 +84,8 @@ function orderedSteps(
 }
 
 /**
- * Returns the earliest event of each taken person after a moment and within the window, or the latest one. Persons
- * without one have an infinite time.
+ * For each person that `isTaken` accepts, returns the earliest (or latest) event after a moment and within the window.
+ * The time is infinite for persons without such an event.
  */
 function edgeMoments(
   match: SeriesMatch,
@@ -110,7 +110,7 @@ function edgeMoments(
     { fromMs: range.fromMs, toMs, filter, series: [match], order: 'unsorted' },
     (piece) => {
       const rows = exposed.rowsOf(piece)
-      // The events of one piece are read many millions of times, so this loop calls nothing.
+      // This loop runs for many millions of events, so it calls no functions.
       const { timesMs: pieceMs, sequences: pieceSequences } = piece
       const { timesMs: afterMs, sequences: afterSequences } = after
       for (let index = 0; index < piece.count; index++) {
@@ -139,7 +139,7 @@ function isLater(timeMs: number, sequence: number, after: Moments, row: number):
   return timeMs > afterMs || (timeMs === afterMs && sequence > (after.sequences[row] ?? 0))
 }
 
-/** In any order: an event may be several steps. */
+/** Counts steps in any order. One event may be several steps. */
 function unorderedSteps(
   steps: readonly SeriesMatch[],
   windowMs: number | null,
@@ -182,7 +182,10 @@ function bitCount(mask: number): number {
   return count
 }
 
-/** Finds out who came back: `NOT_STARTED`, `STARTED` or `RETURNED` for each row. Throws as `EventScanner.scan`. */
+/**
+ * Returns for each row whether the person came back: `NOT_STARTED`, `STARTED` or `RETURNED`. Throws the same errors as
+ * `EventScanner.scan`.
+ */
 export function metricReturns(
   counted: CountedReturns,
   exposure: ExposurePlan,
@@ -218,7 +221,7 @@ export function metricReturns(
         const row = rows[index] ?? -1
         if (row < 0 || states[row] !== STARTED) continue
         const timeMs = piece.timesMs[index] ?? 0
-        // The start itself is no return.
+        // The start event itself is not a return.
         if (!isLater(timeMs, piece.sequences[index] ?? 0, starts, row)) continue
         if (distance(timeMs, row)) states[row] = RETURNED
       }
@@ -229,8 +232,9 @@ export function metricReturns(
 }
 
 /**
- * Returns the test whether a moment is in the window after the start of a row. Days and hours are those of the project,
- * so that "day 7" is any time on the seventh day after that of the start. Other units are counted from the start.
+ * Returns a test of whether a moment is in the window after the start event of a row. Days and hours follow the clock
+ * of the project, so that "day 7" is any time on the seventh day after the day of the start event. Other units are
+ * measured from the start event.
  */
 function distanceTest(
   counted: CountedReturns,

@@ -1,6 +1,6 @@
 /**
- * Adds up the values of exposed persons: numbers of events, and sums, means, minima and maxima of a property. The events
- * may come in any order. Source: docs/EXPERIMENTS.md, "What counts".
+ * Adds up the values of exposed persons: numbers of events, and sums, means, minima and maxima of a property. The
+ * events may come in any order. Source: docs/EXPERIMENTS.md, "What counts".
  */
 import type { EventColumns, ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
@@ -11,23 +11,26 @@ import type { ExposedPersons } from './exposed-persons.ts'
 
 /** The times at which events of a person count, in milliseconds relative to the first exposure. */
 export interface MetricWindow {
-  /** The window after the exposure, without its last moment. Null: until the end of the experiment. */
+  /**
+   * The length of the window after the exposure; its last moment is excluded. Null means until the end of the
+   * experiment.
+   */
   readonly windowMs: number | null
-  /** The period before the exposure. Null: it is not counted. */
+  /** The length of the period before the exposure. Null if that period does not count. */
   readonly lookbackMs: number | null
 }
 
 /** The values of each person, by row. */
 export interface MetricValues {
   readonly after: Float64Array
-  /** Null if the period before is not counted. */
+  /** The values from before the exposure. Null if they do not count. */
   readonly before: Float64Array | null
 }
 
 const SESSIONS_START = 1024
 const NO_VALUES = new Float64Array(0)
 
-/** Adds up a source for every exposed person. Throws as `EventScanner.scan`. */
+/** Adds up the values of a source for every exposed person. Throws the same errors as `EventScanner.scan`. */
 export function metricValues(
   source: CountedSource,
   { windowMs, lookbackMs }: MetricWindow,
@@ -69,7 +72,10 @@ export function metricValues(
   return { after: after.values(), before: before?.values() ?? null }
 }
 
-/** Relative to the first exposure: from the first moment to before the second one. `lastMs` is a time since 1970. */
+/**
+ * A window relative to the first exposure. The start is inclusive and the end is exclusive. `lastMs` is an absolute
+ * time since 1970.
+ */
 interface Window {
   readonly fromMs: number
   readonly untilMs: number
@@ -77,8 +83,8 @@ interface Window {
 }
 
 /**
- * Returns the row of each event in a window, and -1 for the others, in the memory of `kept`. `rows` has the row of each
- * event, or -1.
+ * Returns the row of each event that lies in a window, and -1 for all others, in the memory of `kept`. `rows` contains
+ * the row of each event, or -1.
  */
 function within(
   { fromMs, untilMs, lastMs }: Window,
@@ -96,7 +102,7 @@ function within(
   return kept.subarray(0, count)
 }
 
-/** Returns the number of each event, or NaN if its value is no number. */
+/** Returns the number in each event, or NaN if the value is not a number. */
 function numbersOf({ ids, values }: ValueColumn): Float64Array {
   const numbers = new Float64Array(ids.length)
   if (values.length > ids.length) {
@@ -116,15 +122,15 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
   return math === 'unique_session' ? [{ kind: 'session' }] : []
 }
 
-/** The events of each person, as far as they are added up. */
+/** The values of each person while events are added. */
 interface Tally {
   /**
-   * Adds the events of a piece. `rows` has the row of each event, or -1 if it does not count. `values` are the numbers
-   * of the property, NaN without one. For sessions they are the numbers of the sessions, or 0. A query adds millions of
-   * events, so the loops call nothing.
+   * Adds the events of a piece. `rows` contains the row of each event, or -1 if the event does not count. `values`
+   * contains the number in each event, or NaN. For sessions, it contains the number of the session, or 0. A query adds
+   * millions of events, so implementations use plain loops without calls.
    */
   add(rows: Int32Array, values: Values): void
-  /** Returns the value of each person. It is 0 for persons without events. */
+  /** Returns the value of each person. A person without events has 0. */
   values(): Float64Array
 }
 
@@ -220,11 +226,14 @@ function extremes(numbers: Float64Array, direction: 1 | -1): Tally {
   }
 }
 
-/** Counts different sessions. Nearly all sessions are those of one person, so a number for each session is enough. */
+/**
+ * Counts the different sessions of each person. Almost every session belongs to one person, so one number for each
+ * session is usually enough. The set `shared` contains the rare exceptions.
+ */
 function sessions(counts: Float64Array): Tally {
-  /** For each session the row plus one of the first person with an event of it. */
+  /** For each session, the row plus one of the first person that has an event in it. */
   let owners = new Uint32Array(SESSIONS_START)
-  /** Sessions of further persons. */
+  /** The pairs of a session and a further person that has events in it. */
   const shared = new Set<string>()
   const isNew = (row: number, session: number): boolean => {
     owners = withRoom(owners, session)

@@ -1,11 +1,11 @@
-/** The part of a query about an experiment: numbers of each exposed person, in parallel lists. */
+/** The part of a query about an experiment: a row of numbers for each exposed person, stored as parallel lists. */
 import { inOwnMemory } from '../../analytics/growing-arrays.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 
-/** Numbers of one kind. */
+/** A list of numbers. */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-/** The exposed persons, one row each. Plain data. */
+/** The exposed persons, one row for each. It is plain data that may cross threads. */
 export interface PersonRows {
   readonly persons: Uint32Array
   /** See `SEVERAL_VARIANTS` of exposed-persons.ts. */
@@ -16,7 +16,10 @@ export interface PersonRows {
   readonly latestMs: number
 }
 
-/** Returns the same whole numbers in as few bytes as possible, or the list itself. */
+/**
+ * Returns the same numbers in the smallest type that holds them. Returns the list itself unless all numbers are whole
+ * and fit into 32 bits.
+ */
 export function compacted(numbers: Float64Array): Numbers {
   let largest = 0
   for (let row = 0; row < numbers.length; row++) {
@@ -28,7 +31,7 @@ export function compacted(numbers: Float64Array): Numbers {
   return largest <= 0xffff ? new Uint16Array(numbers) : new Uint32Array(numbers)
 }
 
-/** Marks all lists of a part, so that they are handed over to other threads without a copy. */
+/** Marks all lists of a part, so that they are transferred to other threads instead of copied. */
 export function inOwnRows({ persons, variants, columns, latestMs }: PersonRows): PersonRows {
   return {
     persons: inOwnMemory(persons),
@@ -38,7 +41,7 @@ export function inOwnRows({ persons, variants, columns, latestMs }: PersonRows):
   }
 }
 
-/** Returns the rows of all parts. Throws as `EventScanner.checkLimits`. */
+/** Returns the rows of all parts. Throws the same errors as `EventScanner.checkLimits`. */
 export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): PersonRows {
   const [first] = parts
   if (first !== undefined && parts.length === 1) return first
@@ -53,7 +56,10 @@ export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): P
   }
 }
 
-/** Returns the rows without some persons, which are 1 at their numbers. Throws as `EventScanner.checkLimits`. */
+/**
+ * Returns the rows except those of some persons: the entry of `without` at the number of such a person is 1. Throws the
+ * same errors as `EventScanner.checkLimits`.
+ */
 export function rowsWithout(
   { persons, variants, columns, latestMs }: PersonRows,
   marks: Uint8Array,
@@ -69,7 +75,7 @@ export function rowsWithout(
   }
 }
 
-/** One list in the widest of their kinds. */
+/** Concatenates lists, using the widest of their types. */
 function joined(lists: readonly (Numbers | undefined)[]): Numbers {
   const given = lists.filter((list) => list !== undefined)
   const length = given.reduce((sum, list) => sum + list.length, 0)

@@ -1,5 +1,5 @@
 /**
- * Reads an experiment in the shape of the wire: the definition that a result needs. Source:
+ * Reads an experiment in the JSON form of the API, as far as its result depends on it. Source:
  * docs/compatibility/queries.md, "ExperimentQuery".
  */
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -20,7 +20,7 @@ import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 
-/** The variant that is the baseline, wherever it is in the list. */
+/** The key of the variant that is the baseline, wherever it is in the list. */
 const CONTROL = 'control'
 const ALPHA = 0.05
 const LOOKBACK_DAYS = 14
@@ -28,8 +28,9 @@ const LOOKBACK_DAYS = 14
 type TimeContext = Pick<QueryContext, 'timezone' | 'nowMs'>
 
 /**
- * Reads an experiment as `GET experiments/:id/` answers it. `fields` is the object with its path within the request.
- * The metrics are only checked to be objects; a query checks them when it computes them. Throws 400 `invalid_query`.
+ * Reads an experiment in the form of the answer of `GET experiments/:id/`. `fields` is the object with its path within
+ * the request. The metrics are only checked to be objects. A query checks each metric that it computes. Throws 400
+ * `invalid_query`.
  */
 export function readExperiment(fields: QueryFields, context: TimeContext): ExperimentDefinition {
   const flag = fields.within('feature_flag')
@@ -62,10 +63,13 @@ export function readExperiment(fields: QueryFields, context: TimeContext): Exper
   }
 }
 
-/** Returns the experiment of a query: one inside it, or a stored one by its number. Throws 400 `invalid_query`. */
+/**
+ * Returns the experiment that a query contains, or the stored experiment that the query names by number. Throws 400
+ * `invalid_query`.
+ */
 export function experimentOf(query: QueryFields, context: QueryContext): ExperimentDefinition {
   if (query.isGiven('experiment')) return readExperiment(query.within('experiment'), context)
-  // A query for exposures contains what it needs to know.
+  // An `ExperimentExposureQuery` contains the definition of the experiment itself.
   if (query.isGiven('feature_flag')) return readExperiment(query, context)
   const id = query.whole('experiment_id', 1)
   if (id === null) {
@@ -115,7 +119,7 @@ function readVariants(fields: QueryFields, filters: QueryFields): readonly Exper
   return [...variants.filter(isControl), ...others]
 }
 
-/** The holdout of the experiment, or else that of its flag. */
+/** Reads the holdout of the experiment or, if there is none, the holdout of its flag. */
 function readExperimentHoldout(
   fields: QueryFields,
   filters: QueryFields,
@@ -196,7 +200,7 @@ function readStats(fields: QueryFields): ExperimentStats {
   }
 }
 
-/** They keep the shape of the wire, and are checked when they are asked for. */
+/** Reads a list of metrics in their JSON form. A query checks each metric that it computes. */
 function readMetrics(fields: QueryFields, name: string): readonly ExperimentMetric[] {
   return fields.objects(name).map(({ json }) => json as JsonObject & ExperimentMetric)
 }

@@ -1,5 +1,5 @@
 /**
- * Adds up the rows of the persons of each variant: the counts and sums that statistics are computed from. Source:
+ * Adds up the rows of the persons of each variant: statistics need only these counts and sums. Source:
  * docs/EXPERIMENTS.md, "What counts".
  */
 import { type WinsorBounds, winsorBound } from '../../experiments/winsorise.ts'
@@ -12,13 +12,16 @@ import type { Numbers, PersonRows } from './person-rows.ts'
 /** The sums of one variant for one metric. */
 export interface VariantSums {
   readonly key: string
-  /** The persons who count: all exposed ones or, for retention, those with a start event. */
+  /** The number of persons who count: all exposed persons or, for retention, those with a start event. */
   readonly persons: number
   readonly sum: number
   readonly squares: number
-  /** The second value of each person: the denominator of a ratio, or the value of the period before. */
+  /**
+   * The sums of a second value of each person: the denominator of a ratio, or the value before the exposure. Null if
+   * the metric has none.
+   */
   readonly second: SecondSums | null
-  /** For a funnel: the persons who did at least the first step, the first two steps, and so on. */
+  /** Only for a funnel: the number of persons who did at least the first step, the first two steps, and so on. */
   readonly stepCounts: readonly number[] | null
 }
 
@@ -26,18 +29,18 @@ export interface VariantSums {
 export interface SecondSums {
   readonly sum: number
   readonly squares: number
-  /** The sum of the products of both values. */
+  /** The sum of the products of the first and the second value. */
   readonly products: number
 }
 
 /** The sums of a metric, in the order of the variants. */
 export interface MetricSums {
   readonly variants: readonly VariantSums[]
-  /** For each source of values: where values were cut off, or null. */
+  /** For each source of values, the bounds at which values were cut off. Null if no value was cut off. */
   readonly bounds: readonly (WinsorBounds | null)[]
 }
 
-/** Returns the number of the variant of each row, from 0, or -1 for persons who do not count. */
+/** Returns the number of the variant of each row, from 0, or -1 if the person does not count. */
 export function variantsOfRows({ variants }: PersonRows, isFirstSeen: boolean): Int8Array {
   const numbers = new Int8Array(variants.length)
   for (let row = 0; row < variants.length; row++) {
@@ -57,7 +60,7 @@ export function personsOfSeveral({ variants }: PersonRows): number {
   return count
 }
 
-/** Returns the number of persons of each variant. `numbers` are those of `variantsOfRows`. */
+/** Returns the number of persons in each variant. `numbers` is the result of `variantsOfRows`. */
 export function personsOfVariants(numbers: Int8Array, variantCount: number): Float64Array {
   const counts = new Float64Array(variantCount)
   for (let row = 0; row < numbers.length; row++) {
@@ -68,8 +71,8 @@ export function personsOfVariants(numbers: Int8Array, variantCount: number): Flo
 }
 
 /**
- * Adds up a metric. `columns` are its columns, `numbers` the variants of the rows, and `keys` the keys of the variants.
- * Throws as `EventScanner.checkLimits`.
+ * Adds up a metric. `columns` are the columns of the metric, `numbers` contains the variant of each row, and `keys` are
+ * the keys of the variants. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function metricSums(
   metric: MetricPlan,
@@ -99,14 +102,15 @@ export function metricSums(
     const before = second === undefined ? null : atLeast(second, threshold)
     return { variants: addUp(keys, numbers, atLeast(first, threshold), before), bounds: [null] }
   }
-  // Copies, because extreme values are cut off in place. The period before has no entry in `outliers`, and is not cut.
+  // Work on copies, because `cutOff` changes the values in place. The column of values before the exposure has no entry
+  // in `outliers`, so `cutOff` leaves it unchanged.
   const values = columns.map((column) => new Float64Array(column))
   const bounds = outliers.map((outlier, index) => cutOff(values[index], numbers, outlier))
   const [own = new Float64Array(0), other = null] = values
   return { variants: addUp(keys, numbers, own, other), bounds }
 }
 
-/** 1 for each number that is at least `least`, and 0 for the others. */
+/** Returns 1 for each number that is at least `least`, and 0 for the others. */
 function atLeast(column: Numbers, least: number): Float64Array {
   const values = new Float64Array(column)
   for (let row = 0; row < values.length; row++) values[row] = (values[row] ?? 0) >= least ? 1 : 0
@@ -120,8 +124,8 @@ function startedOnly(numbers: Int8Array, states: Numbers): Int8Array {
 }
 
 /**
- * Cuts off the extreme values of a column, and returns where. Returns null if nothing is cut off, also because there are
- * too few persons to say where.
+ * Cuts off the extreme values of a column, and returns the bounds. Returns null if nothing is cut off, for example
+ * because there are too few persons to compute the bounds.
  */
 function cutOff(
   column: Float64Array | undefined,
@@ -131,7 +135,8 @@ function cutOff(
   if (column === undefined || (low === null && high === null)) return null
   const values = valuesOf(column, numbers, false)
   const lowest = low === null ? Number.NEGATIVE_INFINITY : valueAtShare(values, low)
-  // Zeros never count for the lower bound, or it would lift the persons who did nothing.
+  // The lower bound is computed from all values, zeros included. Without the zeros, the bound would raise the values of
+  // persons who did nothing.
   const highValues = ignoresZeros ? valuesOf(column, numbers, true) : values
   const highest = high === null ? Number.POSITIVE_INFINITY : valueAtShare(highValues, high)
   if (lowest === null || highest === null || lowest > highest) return null
@@ -143,7 +148,7 @@ function cutOff(
   return { low: lowest, high: highest }
 }
 
-/** The values of the persons who count. */
+/** Returns the values of the persons who count. */
 function valuesOf(column: Float64Array, numbers: Int8Array, isWithoutZeros: boolean): Float64Array {
   const values = new Float64Array(column.length)
   let count = 0
@@ -208,7 +213,7 @@ function stepCounts(
   stepCount: number,
 ): readonly (readonly number[])[] {
   const width = stepCount + 1
-  /** By variant, and by the number of steps. */
+  /** The number of persons for each variant and each number of steps. */
   const counts = new Float64Array(variantCount * width)
   for (let row = 0; row < numbers.length; row++) {
     const variant = numbers[row] ?? -1
@@ -225,9 +230,9 @@ function stepCounts(
 }
 
 /**
- * Returns the sum of the values of each variant, or of their products with other values. The rounding errors are added
- * up beside the sums, so that these do not depend on the order of the rows. A sum may be infinite. Source: A. Neumaier,
- * 1974, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54.
+ * Returns the sum of the values of each variant or, if `others` is given, the sum of their products. The rounding
+ * errors are added up separately, so that the sums do not depend on the order of the rows. A sum may be infinite.
+ * Source: A. Neumaier, 1974, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54.
  */
 function exactSums(
   numbers: Int8Array,

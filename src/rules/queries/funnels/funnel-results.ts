@@ -26,8 +26,8 @@ export interface ValueRows {
 }
 
 /**
- * Returns the results of a funnel of steps: a list or, with a breakdown, one list for each value. Throws as
- * `EventScanner.checkLimits`.
+ * Returns the results of a funnel of steps: a list or, with a breakdown, one list for each value. Throws the same
+ * errors as `EventScanner.checkLimits`.
  */
 export function stepResults(
   plan: FunnelsPlan,
@@ -119,7 +119,7 @@ export function trendResults(
 /**
  * Returns the rows of each breakdown value. The values with most actors at the last step come first; ties are decided
  * by the step before it and so on, and finally by the value. Values beyond the limit are combined into one. The rows of
- * a funnel without a breakdown are one value. Throws as `EventScanner.checkLimits`.
+ * a funnel without a breakdown are one value. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function rankedValues(
   plan: FunnelsPlan,

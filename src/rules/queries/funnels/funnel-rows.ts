@@ -26,8 +26,9 @@ import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
 /**
- * The walks of actors through the funnel, one row for each walk that reached at least one step. Entry i of each list,
- * except `texts` and `timesMs`, belongs to row i. It is plain data.
+ * The walks of actors through the funnel. A walk is the best attempt of one actor, or its best attempt of one period.
+ * There is one row for each walk that reached at least one step. Entry i of each list, except `texts` and `timesMs`,
+ * belongs to row i. It is plain data.
  */
 export interface FunnelRows {
   /** The values of the breakdown. Each has a text for each property, or the number of a cohort as its only text. */
@@ -46,8 +47,8 @@ export interface FunnelRows {
    */
   readonly timesMs: Float64Array
   /**
-   * Facts about the events because of which `persons/funnel` may count differently. Only filled if the query asks for
-   * URLs of persons.
+   * Facts about the events that may make `persons/funnel` count differently. They are only computed if the query asks
+   * for URLs of persons.
    */
   readonly doubts: FunnelDoubts
 }
@@ -58,11 +59,11 @@ export interface FoundWalks {
   readonly groupKeys: readonly string[]
 }
 
-/** Facts about the events because of which the rules of `persons/funnel` may give another result. */
+/** Facts about the events that may make the rules of `persons/funnel` give another result. */
 export interface FunnelDoubts {
   /**
-   * True if an actor has different steps at one time, one event that is several steps or, in a strict funnel, a
-   * repeated event.
+   * True if an actor has different steps at the same time, has one event that is several steps or, in a strict funnel,
+   * repeats a step.
    */
   readonly hasShared: boolean
   /** True if a value of the breakdown is null. */
@@ -72,7 +73,7 @@ export interface FunnelDoubts {
 /**
  * Returns the walks of a funnel that reached at least `needed` steps, which must be at least one. The cost is linear in
  * the number of found events times the number of steps. With the attribution to a step, it is also multiplied by the
- * number of values that an actor has at this step. Throws as `EventScanner.scan`.
+ * number of values that an actor has at this step. Throws the same errors as `EventScanner.scan`.
  */
 export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number): FoundWalks {
   const walks = new WalkCollector(plan, shard, needed)
@@ -107,7 +108,8 @@ function hasSharedEvents(
     if (isFirst[place] === 1) continue
     const before = masks[place - 1] ?? 0
     if (timesMs[place] === timesMs[place - 1] && masks[place] !== before) return true
-    // A later step that occurs twice in a row: here the second event replaces the first, other rules differ.
+    // The same later step occurs twice in a row. Here the second event replaces the first one. The rules of
+    // `persons/funnel` differ.
     if (order === 'strict' && (own & before & ~1) !== 0) return true
   }
   return false
@@ -292,7 +294,7 @@ class WalkCollector {
 
 /** Chooses the breakdown values under which an actor is counted. */
 class LabelChoice {
-  /** Whether an actor is counted under each value of `ofStep`. Otherwise it is counted under the value of `ofActor`. */
+  /** True if an actor is counted under each value of `ofStep`. Otherwise it is counted under the value of `ofActor`. */
   readonly isByStep: boolean
   readonly #isLast: boolean
   readonly #masks: Uint32Array

@@ -123,8 +123,8 @@ export class FunnelStream {
   readonly #arrived: Events
   readonly #ordered: Events
   /**
-   * While events arrive, the entry after that of a block is the number of its events. `#flush` adds the entries up, so
-   * that the entry of each block is then the position of its first event.
+   * First, entry i + 1 contains the number of events of block i. `#flush` then adds the entries up, so that entry i is
+   * the position of the first event of block i.
    */
   readonly #blocks = new Uint32Array(BLOCKS + 1)
   #count = 0
@@ -205,8 +205,8 @@ export class FunnelStream {
   }
 
   /**
-   * Returns all persons that reached at least `needed` steps, except those whose events were not in order. Throws as
-   * `limits`.
+   * Returns all persons that reached at least `needed` steps, except those whose events were not in order. Throws the
+   * same errors as `limits`.
    */
   found(needed: number, limits: PacedLimits): StreamFound {
     this.#flush()

@@ -23,7 +23,7 @@ const DAY_MS = 1440 * MINUTE_MS
 
 /**
  * Returns a function that builds the URL for a step, counted from 0, of the actors with one breakdown value. The
- * function throws as `UrlMaker`.
+ * function throws the same errors as `UrlMaker`.
  */
 export function funnelUrls(
   urls: PersonsUrls,

@@ -25,7 +25,7 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts, limits) => mergeRows(parts, limits),
-  // `doubts` do not say which persons they are about, so they cannot be recomputed without some persons.
+  // `doubts` do not say which persons they are about, so it is unknown how they change when persons are removed.
   without: (_plan, part, persons) =>
     part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context, scanner }) {

@@ -9,7 +9,7 @@ import type { StepRules } from './funnel-request.ts'
 export interface StepEvents {
   /** The time of each event, in milliseconds. */
   readonly timesMs: Float64Array
-  /** The steps of each event. Bit k means step k. The exclusions use the bits after those of the steps. */
+  /** The steps of each event. Bit k means step k. The bits after the last step belong to the exclusions. */
   readonly masks: Uint32Array
   /** The breakdown value of each event. Null if there is no breakdown. */
   readonly labels: Uint32Array | null
@@ -89,7 +89,7 @@ export class StepChains {
     this.#isFurthestSpoilt = false
   }
 
-  /** Whether a chain has all steps, so that further events change nothing. */
+  /** True if a chain has all steps, so that further events change nothing. */
   get isComplete(): boolean {
     const { stepCount } = this.#rules
     return !Number.isNaN(this.#startsMs[stepCount] ?? 0)
@@ -161,7 +161,7 @@ export class StepChains {
     if (isSpoilt) return
     this.#startsMs[step + 1] = startMs
     this.#isSpoilt[step + 1] = 0
-    // There is mostly no or one step to copy, for which a call of `copyWithin` would cost more than this loop.
+    // There is usually at most one step to copy. A call of `copyWithin` would cost more than this loop.
     for (let done = 0; done < step; done++) {
       this.#places[from + stepCount + done] = this.#places[from + done] ?? 0
     }

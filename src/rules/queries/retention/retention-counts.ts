@@ -34,7 +34,7 @@ export type CellVisitor = (row: number, column: number, bits: number, first: num
 
 /**
  * Calls `visit` for the cells of the retention table. The cost is linear in the events, plus rows times columns for
- * every 32 actors. Throws as `EventScanner.checkLimits`.
+ * every 32 actors. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function eachCell(
   plan: RetentionPlan,

@@ -27,7 +27,7 @@ interface FoundEvents {
   readonly earlier: EventColumns | null
 }
 
-/** Yields the events of each breakdown value. Throws as `EventScanner.scan`. */
+/** Yields the events of each breakdown value. Throws the same errors as `EventScanner.scan`. */
 export function* retentionSplits(
   plan: RetentionPlan,
   shard: QueryShard,

@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000
 /**
  * Returns a function that builds the URL for a cell of the table of one breakdown value (null without a breakdown). The
  * URL shows the periods from the row's period to the column's period. For `hasNullText`, see `breakdownFilter`. The
- * function throws as `UrlMaker`.
+ * function throws the same errors as `UrlMaker`.
  */
 export function retentionUrls(
   urls: PersonsUrls,

@@ -20,8 +20,8 @@ const CHECK_EVERY = 128
  */
 const SORTED_BEFORE_WALK = 10_000
 /**
- * The number of actors, beyond those that are wanted, that are collected before they are sorted and the worst ones
- * dropped.
+ * `firstPlaces` collects up to twice the wanted number of actors and this number more, before it sorts them and drops
+ * all but the wanted number.
  */
 const GATHERED_MORE = 1024
 
@@ -34,7 +34,7 @@ export interface ActorOrder {
 /**
  * Yields actors in order; null stands for one that no longer exists. If `actors` is null, all persons are used.
  * `countMax` is the number of actors that the caller needs. Throws 400 `query_too_large` if there are more than can be
- * sorted, and as `EventScanner.checkLimits`.
+ * sorted, and the same errors as `EventScanner.checkLimits`.
  */
 export function* orderedActors(
   order: readonly ActorOrder[],

@@ -192,7 +192,7 @@ function unsupported(attr: string, what: string): ServiceError {
   return new ServiceError('unsupported_kind', fieldText(attr, what), { attr })
 }
 
-/** Calls the `actors` method of a kind and returns its actors. Throws as `QueryKind.actors`. */
+/** Calls the `actors` method of a kind and returns its actors. Throws the same errors as `QueryKind.actors`. */
 function actorsOf(find: () => QueryActors | undefined): QueryActors | null {
   try {
     return find() ?? null

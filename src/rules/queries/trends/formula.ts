@@ -83,7 +83,7 @@ class FormulaParser {
     return formula
   }
 
-  /** A minus before a power applies to the whole power: -2 ** 2 is -4. */
+  /** Parses an optional sign. A minus before a power applies to the whole power: -2 ** 2 is -4. */
   #signed(): Formula | null {
     if (!this.#take('-')) return this.#power()
     const formula = this.#signed()

@@ -143,7 +143,8 @@ export function tallyOfCounts(counts: readonly number[]): Tally {
 }
 
 /**
- * Merges the tallies of parts. The cost is linear in their entries and numbers. Throws as `EventScanner.checkLimits`.
+ * Merges the tallies of parts. The cost is linear in their entries and numbers. Throws the same errors as
+ * `EventScanner.checkLimits`.
  */
 export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: QueryLimits): Tally {
   const [first] = parts

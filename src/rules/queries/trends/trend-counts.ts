@@ -18,7 +18,7 @@ import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } fr
 import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** Returns the tally of a series in a range. Throws as `EventScanner.scan`. */
+/** Returns the tally of a series in a range. Throws the same errors as `EventScanner.scan`. */
 export function tallyOf(
   plan: TrendsPlan,
   series: TrendSeries,
@@ -54,7 +54,7 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Returns the actors of a series in each period of a range, as bits. Throws as `EventScanner.scan`. */
+/** Returns the actors of a series in each period of a range, as bits. Throws the same errors as `EventScanner.scan`. */
 export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,

@@ -1,6 +1,6 @@
 /**
- * Computes lines from those of all series, bucket by bucket, with a formula. Source: docs/compatibility/queries.md,
- * "TrendsQuery".
+ * Computes lines with a formula: each number is computed from the numbers of all series in the same bucket. Source:
+ * docs/compatibility/queries.md, "TrendsQuery".
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
@@ -38,7 +38,9 @@ interface FoundValue {
 }
 
 interface RankedValue extends FoundValue {
-  /** The sum of the formula over all buckets of the requested range. `sumBefore` is that of the comparison range. */
+  /**
+   * The sum of the formula over all buckets of the requested range. `sumBefore` is the sum over the comparison range.
+   */
   readonly sum: number
   readonly sumBefore: number
 }
@@ -46,7 +48,7 @@ interface RankedValue extends FoundValue {
 /**
  * Returns the lines of a formula in each range. All series and ranges show the same breakdown values: those for which
  * the formula is largest. If each series chose its own values, a value might be missing in one series, and the formula
- * would count it as 0 there. Throws as `EventScanner.checkLimits`.
+ * would count it as 0 there. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function formulaLines(
   plan: TrendsPlan,

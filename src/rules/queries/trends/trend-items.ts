@@ -46,7 +46,8 @@ export class ItemMaker {
   }
 
   /**
-   * Returns the items of all series that exist. `linesOf` contains the lines of each series. Throws as `PersonsUrls`.
+   * Returns the items of all series that exist. `linesOf` contains the lines of each series. Throws the same errors as
+   * `PersonsUrls`.
    */
   ofSeries(linesOf: readonly Lines[]): readonly JsonObject[] {
     const { series, breakdown } = this.#plan

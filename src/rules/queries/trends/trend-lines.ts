@@ -33,7 +33,7 @@ export interface Lines {
 
 const RANKS = { value: 0, null: 1, other: 2 } as const
 
-/** Returns the lines of a tally. Throws as `EventScanner.checkLimits`. */
+/** Returns the lines of a tally. Throws the same errors as `EventScanner.checkLimits`. */
 export function linesOf(
   plan: TrendsPlan,
   measure: Measure,

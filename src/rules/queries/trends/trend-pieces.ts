@@ -1,6 +1,6 @@
 /**
- * Counts the events of a series piece by piece in a table of values by buckets. It covers most trends and stores
- * nothing for a single event.
+ * Counts the events of a series piece by piece, in a table with a count for each breakdown value and bucket. It covers
+ * most trends, and stores nothing for a single event.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
@@ -14,15 +14,21 @@ import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 
-/** More than there are texts of a property: two numbers make one. */
+/**
+ * The key of a pair in `#numberOfPair` is the number of the shorter combination times this factor, plus the index of
+ * the text. No property has as many texts.
+ */
 const PAIR_FACTOR = 2 ** 26
-/** Pairs whose numbers are looked up in an array: it is filled anew for each piece of some thousand events. */
+/**
+ * If a table of all pairs has at most this many entries, the numbers of pairs are looked up in an array instead of a
+ * map. The array is cleared for each piece of some thousand events.
+ */
 const COUNTED_IN_ARRAY = 4096
 
 /**
- * Adds the events of a series to a tally. `value` is the value of all events, unless they are split by properties.
- * Returns false without adding anything if another method is needed, because of bins, which depend on all events, or
- * because of too many values. Throws as `EventScanner.scan`.
+ * Adds the events of a series to a tally. `value` is the breakdown value of all events if the breakdown has no
+ * properties. Returns false without adding anything if another method is needed: for bins, which depend on all events,
+ * or if there are too many values. Throws the same errors as `EventScanner.scan`.
  */
 export function countPieces(
   plan: TrendsPlan,
@@ -72,12 +78,15 @@ class CellNumbers {
     this.#columns = properties.map((property) => new SplitColumn(property))
   }
 
-  /** The combinations. The index of each is its number. */
+  /** The combinations. The index of a combination is its number. */
   get values(): readonly CellValue[] {
     return this.#columns.at(-1)?.values ?? NOTHING_SPLIT
   }
 
-  /** The number of the combination of each event, or null without properties: all events have number 0 then. */
+  /**
+   * Returns, for each event, the number of its combination. Returns null if there are no properties; all events then
+   * have the number 0.
+   */
   of({ count, values }: EventColumns): Uint32Array | null {
     let numbers: Uint32Array | null = null
     let shorter = NOTHING_SPLIT
@@ -94,22 +103,28 @@ class CellNumbers {
 const NOTHING_SPLIT: readonly CellValue[] = [[]]
 
 /**
- * Numbers the combinations of the first properties up to one property. A combination is a shorter one, of the
- * properties before, and a text of this property.
+ * Numbers the combinations of the properties up to and including one property. Such a combination consists of a shorter
+ * combination (of the properties before this one) and a text of this property.
  */
 class SplitColumn {
-  /** The combinations. The index of each is its number. */
+  /** The combinations. The index of a combination is its number. */
   readonly values: CellValue[] = []
   readonly #property: BreakdownProperty
   readonly #texts: (string | null)[] = []
   readonly #indexOfText = new Map<string | null, number>()
-  /** The index in `#texts` of each value of the column, by the value's id. */
+  /** For each value of the column, by its id: the index of its text in `#texts`. */
   #textOfId = new Uint32Array(0)
-  /** The number of each combination that any events had, by shorter combination and text. */
+  /**
+   * The number of each combination that occurred. The key is made from the shorter combination and the text; see
+   * `PAIR_FACTOR`.
+   */
   readonly #numberOfPair = new Map<number, number>()
-  /** A copy of that for the current events in an array, which is faster. Each element is the number plus one, or 0. */
+  /**
+   * The numbers of pairs that occur in the current piece. Looking them up in this array is faster than in the map. An
+   * entry is the number plus one; 0 means that the pair has not occurred yet.
+   */
   #numbersOfPairs = new Uint32Array(0)
-  /** The memory of the answer, which is used again for the next events. */
+  /** The memory of the result of `numbersOf`. The next call reuses it. */
   #numbers = new Uint32Array(0)
 
   constructor(property: BreakdownProperty) {
@@ -117,9 +132,9 @@ class SplitColumn {
   }
 
   /**
-   * The number of the combination of each event. The answer is valid until the next call.
+   * Returns, for each event, the number of its combination. The result is valid until the next call.
    *
-   * @param shorterNumbers The number of the shorter combination of each event. Null: it is 0 for all.
+   * @param shorterNumbers For each event, the number of its shorter combination. Null means 0 for all events.
    * @param shorterValues All shorter combinations.
    */
   numbersOf(
@@ -132,7 +147,7 @@ class SplitColumn {
     const textOfId = this.#textOfId
     if (this.#numbers.length < count) this.#numbers = new Uint32Array(count)
     const numbers = this.#numbers
-    // The number of texts can have grown since the last call, so the positions of pairs in the array have changed.
+    // The number of texts may have grown since the last call, so the index of a pair may have changed.
     const width = this.#texts.length
     const isSmall = width * shorterValues.length <= COUNTED_IN_ARRAY
     const numberOfPair = isSmall ? this.#emptyPairs(width * shorterValues.length) : null
@@ -174,7 +189,7 @@ class SplitColumn {
   }
 }
 
-/** Counts by value and bucket. */
+/** Counts events by breakdown value and bucket. */
 class CountTable {
   readonly #bucketCount: number
   #counts = new Float64Array(0)
@@ -184,12 +199,12 @@ class CountTable {
     this.#bucketCount = bucketCount
   }
 
-  /** There are too many values: the counts are worth nothing. */
+  /** True if there are too many values. The counts are then incomplete and must not be used. */
   get isFull(): boolean {
     return this.#isFull
   }
 
-  /** Makes room for so many values. */
+  /** Makes space for this number of values. */
   reserve(cells: number): void {
     const needed = cells * this.#bucketCount
     this.#isFull = needed > TREND_CELLS_MAX && cells > 1
@@ -199,7 +214,10 @@ class CountTable {
     this.#counts = counts
   }
 
-  /** `numbers` null: all events have the value 0; `periods` null: all are in bucket 0. */
+  /**
+   * Adds the events of a piece. If `numbers` is null, all events have the value 0. If `periods` is null, all events are
+   * in bucket 0.
+   */
   add(
     { count, timesMs, weights }: EventColumns,
     within: DateRange,
@@ -221,7 +239,7 @@ class CountTable {
       return
     }
     let bucket = only ?? 0
-    // Neighbours mostly lie in the same period.
+    // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
     let startMs = only === null ? 0 : Number.NEGATIVE_INFINITY
     let endMs = only === null ? 0 : Number.POSITIVE_INFINITY
     for (let row = 0; row < count; row++) {

@@ -45,8 +45,8 @@ export interface RowsWish {
 }
 
 /**
- * Scans the events of a series. A second call with the same wish finds the same rows in the same order. `last` is read
- * in addition, as the last value. Throws as `EventScanner.scan`.
+ * Scans the events of a series. A second call with the same arguments finds the same rows in the same order. If `last`
+ * is given, it is read as one more value after all others. Throws the same errors as `EventScanner.scan`.
  */
 export function scanRows(
   plan: TrendsPlan,

@@ -17,7 +17,9 @@ import type { Line } from './trend-lines.ts'
 import { spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** Returns, for each number of a line, the URL of the persons behind the number. Throws as `UrlMaker`. */
+/**
+ * Returns, for each number of a line, the URL of the persons behind the number. Throws the same errors as `UrlMaker`.
+ */
 export function trendUrls(
   urls: PersonsUrls,
   plan: TrendsPlan,

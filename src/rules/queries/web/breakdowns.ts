@@ -1,6 +1,6 @@
 /**
- * The breakdowns of the tables of web analytics: properties of events or sessions, and the form in which their values
- * are shown. Source: docs/compatibility/queries.md, "Web analytics".
+ * The breakdowns of the tables of web analytics: which property of events or sessions each one uses, and how it shows
+ * the values. Source: docs/compatibility/queries.md, "Web analytics".
  */
 import type { ValueColumn } from '../../analytics/event-columns.ts'
 import { numberOf } from '../../filters/property-filter.ts'
@@ -11,7 +11,7 @@ import type { CleanPath } from './path-cleaning.ts'
 import { hostOf, pathOf } from './urls.ts'
 
 type Texts = readonly (string | undefined)[]
-/** Undefined: no row; null: a row without a value. */
+/** Undefined means that the row is left out. Null means a row without a value. */
 type Show = (texts: Texts, clean: CleanPath) => unknown
 
 interface Breakdown {
@@ -72,7 +72,7 @@ export type BreakdownName = keyof typeof BREAKDOWNS
 /** The names of all breakdowns. */
 export const BREAKDOWN_NAMES = Object.keys(BREAKDOWNS) as [BreakdownName, ...BreakdownName[]]
 
-/** Returns the values to read from each event for a breakdown. */
+/** Returns the values that a breakdown reads from each event. */
 export function breakdownRequests(name: BreakdownName) {
   const { of, keys } = BREAKDOWNS[name]
   return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
@@ -89,7 +89,8 @@ export function breakdownColumn(
 }
 
 /**
- * Returns the value of each session. Returns null if events have values of their own. Throws as `EventScanner.scan`.
+ * Returns the value of each session. Returns null if the breakdown uses values of events instead. Throws the same
+ * errors as `EventScanner.scan`.
  */
 export function sessionColumn(
   name: BreakdownName,
@@ -103,8 +104,9 @@ export function sessionColumn(
 }
 
 /**
- * Returns a function that maps languages to their displayed names: the first part of each, with the region that most
- * groups of it have. Equal regions are ordered by name.
+ * Returns a function that maps a language such as `en-US` to its displayed name. All regions of a language are shown as
+ * one name, with the region that occurs most often. If several regions occur equally often, the first one by name is
+ * used.
  */
 export function languageNames(
   values: readonly unknown[],

@@ -1,4 +1,4 @@
-/** The events that a table of web analytics counts, with their sessions, and the ranges in which each counts. */
+/** The events that a table of web analytics counts, with their sessions, and the ranges in which each event counts. */
 
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -25,7 +25,7 @@ import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 export const CURRENT = 1
 /** The bit of the comparison range. */
 export const PREVIOUS = 2
-/** Whether these operators pass what is missing; that of any other is never passed by it. */
+/** Whether a missing value passes each operator. For other operators, the filter itself decides. */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   exact: false,
   icontains: false,
@@ -35,7 +35,7 @@ const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   not_regex: true,
 }
 
-/** The wanted events. */
+/** The events that a table asks for. */
 export interface RowWish {
   readonly series: readonly SeriesMatch[]
   readonly filters: readonly WebFilter[]
@@ -46,14 +46,14 @@ export interface RowWish {
   readonly isByStart: boolean
 }
 
-/** The events that pass, and the ranges in which each counts. */
+/** The events that pass the filters, and the ranges in which each event counts. */
 export interface Candidates {
   readonly rows: WebRows
   /** The bits of the ranges, by row. 0 means that the row does not count. */
   readonly ranges: Uint8Array
 }
 
-/** The state of one query. All methods throw as `EventScanner.scan`. */
+/** The data that one query reads, loaded when needed. All methods throw as `EventScanner.scan`. */
 export class WebEvents {
   readonly shard: QueryShard
   readonly #plan: WebPlan
@@ -67,7 +67,7 @@ export class WebEvents {
     this.#range = rangeOf(plan)
   }
 
-  /** The sessions of all events of both ranges. */
+  /** The properties of all sessions that have events in one of the ranges. */
   get properties(): SessionProperties {
     if (this.#properties === null) {
       const table = sessionsWithin(this.shard, this.#range)
@@ -76,7 +76,7 @@ export class WebEvents {
     return this.#properties
   }
 
-  /** The function that cleans paths by the rules of the project. Each path is cleaned once. */
+  /** The function that cleans paths by the rules of the project. It caches the result for each path. */
   get clean(): CleanPath {
     if (this.#clean === null) {
       const { context, scanner } = this.shard
@@ -88,9 +88,9 @@ export class WebEvents {
     return this.#clean
   }
 
-  /** Returns the events of a wish. */
+  /** Returns the events that are asked for. */
   candidates({ series, filters, isByStart }: RowWish): Candidates {
-    // First, because it decodes what is needed soon while segments are open.
+    // This comes first, because it also decodes columns that `#rows` needs, while the segments are open.
     const ofSessions = this.#rangesOfSessions(filters, isByStart)
     const rows = this.#rows(series, filters)
     const ranges = new Uint8Array(rows.count)
@@ -107,7 +107,10 @@ export class WebEvents {
     return scanner.valuesAt(context.projectId, sequences, values)
   }
 
-  /** All events of both ranges that filters on events let pass; tables that are shown together share them. */
+  /**
+   * Returns all events of both ranges that pass the filters on events. The scanner caches them for other tables of the
+   * same dashboard.
+   */
   #rows(series: readonly SeriesMatch[], filters: readonly WebFilter[]): WebRows {
     const trees = filters.map((filter) => (filter.kind === 'events' ? filter.tree : null))
     const paths = filters.flatMap((filter) => {
@@ -138,7 +141,10 @@ export class WebEvents {
     })
   }
 
-  /** Bits of the ranges by number of the session; null: everything counts in the current range. */
+  /**
+   * Returns the bits of the ranges for each session, by its number. Null means that all events count in the current
+   * range.
+   */
   #rangesOfSessions(filters: readonly WebFilter[], isByStart: boolean): Uint8Array | null {
     const tests = filters.flatMap((filter) => this.#sessionTest(filter) ?? [])
     if (tests.length === 0 && !isByStart) return null
@@ -148,7 +154,7 @@ export class WebEvents {
     const { timesMs } = first
     for (let session = 0; session < size; session++) {
       if (tests.length > 0 && !tests.every((test) => test(session))) continue
-      // Not a number where there is no session.
+      // NaN if there is no session with this number. Then the comparisons below are false.
       const startMs = timesMs[session] ?? 0
       const inPrevious = previous !== null && startMs >= previous.fromMs && startMs <= previous.toMs
       const inCurrent = startMs >= current.fromMs && startMs <= current.toMs
@@ -158,7 +164,7 @@ export class WebEvents {
     return ranges
   }
 
-  /** 1 for each event in a range: between the two may be others. */
+  /** Returns 1 for each event in one of the ranges. The scan covers both ranges and the time between them. */
   #areWithin({ timesMs, count }: EventColumns): Uint8Array {
     const { current, previous } = this.#plan
     const isKept = new Uint8Array(count)
@@ -194,7 +200,7 @@ export class WebEvents {
   }
 
   #leafTest(leaf: JsonObject): CandidateTest<number> | null {
-    // What `readFilter` has made.
+    // The leaf was built by `readFilter`.
     const filter = leaf as unknown as PropertyFilter
     const column = this.properties.column(filter.key)
     const { operator = 'exact', negation = false } = filter
@@ -209,7 +215,7 @@ export class WebEvents {
   }
 }
 
-/** `1` and `0`, as they are listed, mean true and false. */
+/** Replaces `1` and `0` by true and false, because lists of values offer booleans as `1` and `0`. */
 function asBooleans(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asBooleans)
   if (isObject(value)) return value

@@ -5,10 +5,10 @@
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn } from '../../analytics/event-columns.ts'
 
-/** Combinations that are counted in an array instead of a map. */
+/** The largest number of combinations for which `paired` uses an array instead of a map. */
 const COUNTED_IN_ARRAY = 1 << 20
 
-/** Assigns numbers to values, from 1. Values that are equal as JSON have the same number. Undefined is 0. */
+/** Assigns numbers to values, from 1. Values that are equal as JSON get the same number. Undefined gets 0. */
 export class Labels {
   readonly values: unknown[] = [undefined]
   readonly #ids = new Map<unknown, number>()
@@ -16,13 +16,13 @@ export class Labels {
   idOf(value: unknown): number {
     if (value === undefined) return 0
     const isList = typeof value === 'object' && value !== null
-    // No text of a value begins like this.
+    // The prefix cannot begin a text value, so a list never has the key of a text.
     const key = isList ? `\u0000${JSON.stringify(value)}` : value
     return getOrAdd(this.#ids, key, () => this.values.push(value) - 1)
   }
 }
 
-/** Returns a column in which `make` replaces each value. Undefined means none. */
+/** Returns a column in which `make` has replaced each value. If `make` returns undefined, the value is missing. */
 export function relabelled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
   const labels = new Labels()
   const idOf = Uint32Array.from(column.values, (value) => labels.idOf(make(value)))
@@ -31,7 +31,9 @@ export function relabelled(column: ValueColumn, make: (value: unknown) => unknow
   return { ids, values: labels.values }
 }
 
-/** Returns the column of the results of `make` for each number below `size`. Undefined means none. */
+/**
+ * Returns a column that contains the result of `make` for each number below `size`. Undefined means a missing value.
+ */
 export function columnOf(size: number, make: (index: number) => unknown): ValueColumn {
   const labels = new Labels()
   const ids = new Uint32Array(size)
@@ -39,7 +41,7 @@ export function columnOf(size: number, make: (index: number) => unknown): ValueC
   return { ids, values: labels.values }
 }
 
-/** Returns one column whose values are lists, each with the values of all columns. */
+/** Returns one column whose values are lists. Each list contains the values of all columns for one row. */
 export function combined(columns: readonly ValueColumn[]): ValueColumn {
   const [first, ...others] = columns
   if (first === undefined) return { ids: new Uint32Array(0), values: [] }
@@ -47,7 +49,7 @@ export function combined(columns: readonly ValueColumn[]): ValueColumn {
   let lists: (readonly unknown[])[] = first.values.map((value) => [value])
   for (const other of others) {
     const width = other.values.length
-    // Nobody has a value of it.
+    // No row has a value in this column.
     if (width === 1) lists = lists.map((list) => [...list, undefined])
     else ({ ids, lists } = paired(ids, lists, other))
   }
@@ -65,7 +67,7 @@ function paired(ids: Uint32Array, lists: (readonly unknown[])[], other: ValueCol
     const id = ids[row] ?? 0
     const otherId = other.ids[row] ?? 0
     const key = id * width + otherId
-    // Plus one: 0 is not known yet.
+    // The number plus one, because 0 marks a combination that has no number yet.
     let number = (array === null ? map.get(key) : array[key]) ?? 0
     if (number === 0) {
       number = found.push([...(lists[id] ?? []), other.values[otherId]])

@@ -1,6 +1,6 @@
 /**
- * The counts of events by value and range: sums, and the persons. They are plain data, and the counts of several
- * threads, each with sessions of its own, can be merged.
+ * Counts events by value and range: sums, and the different persons. Counts are plain data. The counts of several
+ * threads can be merged, if each thread counts other sessions.
  */
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import type { EventScanner } from '../../analytics/event-columns.ts'
@@ -9,11 +9,14 @@ import { CURRENT, PREVIOUS } from './candidates.ts'
 import { Labels } from './columns.ts'
 import type { WebRows } from './rows.ts'
 
-/** Rows between two looks at the limits of a query. */
+/** The limits of a query are checked once for this number of rows. */
 const CHECK_EVERY = 65_536
-/** A person of a value was there: these bits, as those of ranges. Who met the goal: the next two. */
+/**
+ * The bits of `Persons` for one person and value: bits 0 and 1 are the ranges in which the person occurs. These bits
+ * shifted by `GOAL_SHIFT` are the ranges in which the person met the goal.
+ */
 const GOAL_SHIFT = 2
-/** And was there without a session. */
+/** The bit that is set if the person has events without a session. */
 const SESSIONLESS = 16
 /** The bit of the series whose events meet the goal. */
 const GOAL = 2
@@ -23,7 +26,7 @@ type Limits = Pick<EventScanner, 'checkLimits'>
 /** A number for each value: in the current range, and in the previous one. */
 export type ByRange = readonly [current: Float64Array, previous: Float64Array]
 
-/** Different persons of each value, side by side; ascending by person. */
+/** The different persons of each value, as parallel lists in ascending order of the person. */
 interface Persons {
   readonly persons: Uint32Array
   readonly values: Uint32Array
@@ -32,7 +35,7 @@ interface Persons {
 
 /** The counts by value. */
 export interface Counted {
-  /** The values without duplicates. Position 0 means none. */
+  /** The values without duplicates. Position 0 means no value. */
   readonly values: readonly unknown[]
   /** The sums by name: `events 0` and so on for the events of a series, `sessions`, and the sums over sessions. */
   readonly sums: Readonly<Record<string, ByRange>>
@@ -41,8 +44,8 @@ export interface Counted {
 }
 
 /**
- * The numbers to sum over sessions, by the number of the session. Each session counts once for each value, and NaN is
- * left out.
+ * For each name, the numbers to sum over sessions: entry i belongs to session i. Each session counts once for each
+ * value. NaN is left out.
  */
 export type OfSessions = Readonly<Record<string, Float64Array>>
 
@@ -53,18 +56,18 @@ export const NOBODY: Persons = {
   bits: new Uint8Array(0),
 }
 
-/** Events, and the values that they are counted by. */
+/** Events, and the values by which to count them. */
 export interface Countable {
   readonly rows: WebRows
-  /** The bits of the ranges in which each row counts. They are the same for all rows of a session. */
+  /** For each row, the bits of the ranges in which it counts. They are the same for all rows of a session. */
   readonly ranges: Uint8Array
-  /** The number of the value of each row. 0 means that the row does not count. */
+  /** For each row, the number of its value. 0 means that the row does not count. */
   readonly ids: Uint32Array
   readonly values: readonly unknown[]
   readonly seriesCount: number
 }
 
-/** Counts events in one pass. `ofSessions` contains the numbers to sum over the sessions of each value. */
+/** Counts events in one pass. `ofSessions` contains the numbers to sum over sessions. */
 export function counted(
   { rows, ranges, ids, values, seriesCount }: Countable,
   ofSessions: OfSessions,
@@ -83,7 +86,10 @@ export function counted(
   const previousEvents = events.map(([, previous]) => previous)
   const groups = byRange(size)
   const people = new PersonList(size)
-  /** Of each value the last session, or else person, counted from 1, and who came first there. */
+  /**
+   * For each value, the last owner that was counted (a session, or a person without one, numbered from 1), and the
+   * first person of this owner.
+   */
   const lastOwner = new Uint32Array(size)
   const personOf = new Uint32Array(size)
   let owner = 0
@@ -132,7 +138,7 @@ export function counted(
   }
 }
 
-/** Counts sessions one by one, all under the value ''. The result is the same as that of `counted` for their rows. */
+/** Counts sessions one by one, all under the value ''. The result is the same as if `counted` counted their events. */
 export class SessionTally {
   readonly #sessions = byRange(2)
   readonly #views = byRange(2)
@@ -140,7 +146,7 @@ export class SessionTally {
   readonly #bounces = byRange(2)
   readonly #people = new PersonList(2)
 
-  /** Adds a session with views. `range` are the bits of the ranges in which it begins. */
+  /** Adds a session that has views. `range` contains the bits of the ranges in which it begins. */
   add(range: number, person: number, views: number, durationS: number, isBounce: boolean): void {
     add(this.#sessions, range, 1, 1)
     add(this.#views, range, 1, views)
@@ -166,7 +172,10 @@ export class SessionTally {
   }
 }
 
-/** Returns the sums of the numbers of rows by value under a name, and how many rows have a number. NaN is left out. */
+/**
+ * Returns, for each value, the sum of the numbers of the rows and how many rows have a number. NaN is left out. `name`
+ * is the key of both in the result.
+ */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,
   name: string,
@@ -189,8 +198,8 @@ export function merged(parts: readonly Counted[]): Counted {
 }
 
 /**
- * Returns the merged counts with other values. `nameOf` returns the new value. If it returns undefined, the value is
- * left out.
+ * Returns the merged counts under other values. `nameOf` returns the new value. Counts of values for which it returns
+ * undefined are left out.
  */
 export function renamed(parts: readonly Counted[], nameOf: (value: unknown) => unknown): Counted {
   const labels = new Labels()
@@ -219,7 +228,7 @@ export function renamed(parts: readonly Counted[], nameOf: (value: unknown) => u
   return { values: labels.values, sums, persons: together(lists, size) }
 }
 
-/** Lists of persons as one, of values below `size`. */
+/** Merges lists of persons into one. All values are less than `size`. */
 function together(lists: readonly Persons[], size: number): Persons {
   const people = new PersonList(size)
   const places = new Uint32Array(lists.length)
@@ -240,12 +249,12 @@ function together(lists: readonly Persons[], size: number): Persons {
   }
 }
 
-/** Returns the sums with a name. They are 0 if nothing was summed. */
+/** Returns the sums with a name. They are 0 if there are none with this name. */
 export function sumOf({ sums, values }: Counted, name: string): ByRange {
   return sums[name] ?? byRange(values.length)
 }
 
-/** Returns the mean of the numbers of sessions under a name. It is NaN if there are none. */
+/** Returns the mean of the numbers that sessions have under a name. It is NaN if no session has one. */
 export function meanOf(found: Counted, name: string): ByRange {
   const [sums, counts] = [sumOf(found, name), sumOf(found, `${name} count`)]
   return [quotient(sums[0], counts[0]), quotient(sums[1], counts[1])]
@@ -256,12 +265,15 @@ export function visitorsOf(found: Counted): ByRange {
   return personsWith(found, CURRENT, PREVIOUS)
 }
 
-/** Returns the number of different persons that met the goal. */
+/** Returns the number of different persons who met the goal. */
 export function convertedOf(found: Counted): ByRange {
   return personsWith(found, CURRENT << GOAL_SHIFT, PREVIOUS << GOAL_SHIFT)
 }
 
-/** Returns the number of sessions, and of persons without one, in both ranges together. */
+/**
+ * Returns, for each value, the number of sessions plus the number of persons without a session, in both ranges
+ * together.
+ */
 export function groupsOf(found: Counted): Float64Array {
   const [current, previous] = sumOf(found, 'sessions')
   const groups = current.map((count, value) => count + (previous[value] ?? 0))
@@ -299,7 +311,7 @@ function add(sums: ByRange, range: number, value: number, number: number): void 
   if ((range & PREVIOUS) !== 0) previous[value] = (previous[value] ?? 0) + number
 }
 
-/** Counts an event of the series of a mask. */
+/** Adds one event to each series whose bit is set in the mask. */
 function addMask(events: readonly Float64Array[], value: number, mask: number): void {
   for (let series = 0; series < events.length; series++) {
     const counts = events[series]
@@ -307,9 +319,9 @@ function addMask(events: readonly Float64Array[], value: number, mask: number): 
   }
 }
 
-/** Persons and values as they come, mostly ascending by person. */
+/** A list of persons and values in the order in which they are added, which is nearly ascending by person. */
 class PersonList {
-  /** Of each value its last entry, counted from 1. */
+  /** For each value, the index plus one of its last entry. */
   readonly #last: Uint32Array
   #persons = new Uint32Array(1024)
   #values = new Uint32Array(1024)
@@ -336,7 +348,7 @@ class PersonList {
     this.#last[value] = place + 1
   }
 
-  /** Each person once for each value. */
+  /** Returns the list with each person once for each value. */
   finish(): Persons {
     const count = this.#count
     const [persons, values, bits] = [this.#persons, this.#values, this.#bits]

@@ -1,6 +1,6 @@
 /**
- * The kind `WebOverviewQuery`: the visitors, views, sessions, session duration and bounce rate of a site or, with a
- * goal, the conversions. Source: docs/compatibility/queries.md, "WebOverviewQuery".
+ * The kind `WebOverviewQuery`: the visitors, views, sessions, session duration and bounce rate of a site. With a goal,
+ * it shows conversions instead. Source: docs/compatibility/queries.md, "WebOverviewQuery".
  */
 import { wallOf } from '../../../base/time-zone.ts'
 import { bucketDay } from '../query-buckets.ts'
@@ -22,7 +22,7 @@ import { VIEW_SERIES } from './sessions.ts'
 import { countedVisits, isOfVisits } from './visits.ts'
 import { rangeOf, readWebPlan, type WebPlan } from './web-plan.ts'
 
-/** A figure in both ranges; null: there is none. */
+/** A figure in the current and the previous range. Null means that the figure does not exist. */
 type Pair = readonly [current: number | null, previous: number | null]
 
 interface OverviewPlan extends WebPlan {
@@ -43,7 +43,7 @@ export const WEB_OVERVIEW: QueryKind<OverviewPlan, Counted | readonly Pair[]> = 
       ? countedVisits(plan, shard)
       : countedOf(plan, shard),
   combine: (parts) => merged(parts as readonly Counted[]),
-  // Only the answer of all parts is a list of figures.
+  // The parts contain counts. Only the merged result is a list of figures.
   merge: (plan, parts) => figuresOf(plan, merged(parts as readonly Counted[])),
   page({ goal, current, isShownBefore }, whole) {
     const items = goal === null ? ITEMS : GOAL_ITEMS
@@ -82,7 +82,7 @@ const GOAL_ITEMS = [
   ['conversion rate', 'percentage'],
 ] as const
 
-/** All that counts under one value. */
+/** Counts all events under one value. */
 function countedOf({ goal, filters, ...plan }: WebPlan, shard: QueryShard): Counted {
   const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
   const events = new WebEvents({ ...plan, goal, filters }, shard)
@@ -96,7 +96,7 @@ function countedOf({ goal, filters, ...plan }: WebPlan, shard: QueryShard): Coun
   )
 }
 
-/** The figures of both ranges, in the order of the items. */
+/** Returns the figures of both ranges, in the order of `ITEMS` or `GOAL_ITEMS`. */
 function figuresOf({ goal }: WebPlan, found: Counted): readonly Pair[] {
   const visitors = visitorsOf(found)
   if (goal !== null) {
@@ -113,7 +113,9 @@ function figuresOf({ goal }: WebPlan, found: Counted): readonly Pair[] {
   ].map(pairOf)
 }
 
-/** Per cent, rounded to even halves; null where nothing can be said. */
+/**
+ * Returns the change in per cent, rounded half to even. Returns null if a number is missing or the earlier number is 0.
+ */
 function changeOf(value: number | null, previous: number | null): number | null {
   if (value === null || previous === null || previous === 0) return null
   const change = (100 * (value - previous)) / previous
@@ -122,7 +124,7 @@ function changeOf(value: number | null, previous: number | null): number | null 
   return below % 2 === 0 ? below : below + 1
 }
 
-/** The one value that all events share has the number 1. */
+/** Returns the numbers of the only value, which is number 1. */
 function pairOf([current, previous]: ByRange): Pair {
   return [numberAt(current), numberAt(previous)]
 }

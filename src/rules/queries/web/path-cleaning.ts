@@ -5,17 +5,17 @@
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
 
-/** Returns a path as it is shown. */
+/** Returns the form in which a path is shown. */
 export type CleanPath = (path: string) => string
 
 /** Returns every path unchanged. */
 export const AS_IT_IS: CleanPath = (path) => path
 
 /**
- * Returns the function for the rules of the setting `path_cleaning_filters`. The rules are applied in the order of
- * `order` and then of the setting. Each rule replaces all its matches in the result of the rule before. A rule that
- * cannot be compiled is left out. Each rule and path costs one pattern, which can take seconds: `check` is called
- * before each and may throw.
+ * Returns a function that applies the rules of the setting `path_cleaning_filters`, ordered by their member `order`.
+ * Rules with the same `order` keep the order of the setting. Each rule replaces all matches in the result of the
+ * previous rule. A rule that cannot be compiled is left out. Matching a pattern can take seconds, so `check` is called
+ * before each rule is applied. It may throw.
  */
 export function pathCleaner(rules: readonly unknown[], check: () => void): CleanPath {
   const replacements = rules
@@ -30,7 +30,10 @@ export function pathCleaner(rules: readonly unknown[], check: () => void): Clean
     }, path)
 }
 
-/** Returns the replacement of the matches of a pattern by a plain text, or null if the pattern cannot be compiled. */
+/**
+ * Compiles a rule that replaces the matches of `regex` by the plain text `alias`. Returns null if the pattern cannot be
+ * compiled.
+ */
 export function replacementOf(regex: unknown, alias: unknown): PatternReplacement | null {
   if (typeof regex !== 'string') return null
   const plain = typeof alias === 'string' ? alias.replaceAll('\\', '\\\\') : ''

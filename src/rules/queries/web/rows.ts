@@ -1,16 +1,19 @@
 /**
- * The events that tables of web analytics count. The events of a session are adjacent, so that a table is one pass over
- * numbers. Events without a session are grouped by person. The sessions of a person are adjacent as well, so that code
- * that counts persons need only remember the last one of each value.
+ * The events that tables of web analytics count. The events of a session are adjacent, so that a table needs only one
+ * pass. Events without a session are grouped by person. The sessions of a person are adjacent as well, so that code
+ * that counts persons only has to remember the last person of each value.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { EventColumns, EventScanner, ValueColumn } from '../../analytics/event-columns.ts'
 
-/** Memory of a row: four numbers of 32 bits and one of 8. */
+/** The bytes of one row: four 32-bit numbers and one byte. */
 const ROW_BYTES = 17
 
-/** Events, one row each. Those of one session (or else person) are in the order of time. */
+/**
+ * Events, one row for each. The events of a session are ordered by time. So are the events of a person without a
+ * session.
+ */
 export interface WebRows {
   readonly count: number
   /** The number of the session. 0 means none. */
@@ -38,7 +41,7 @@ export function rowsOf(
 ): WebRows {
   const { count, persons } = columns
   const owners = new Uint32Array(count)
-  // Those without a session have their numbers behind all sessions.
+  // Persons without a session get numbers after those of all sessions.
   const firstPerson = largestPerson(sessionOfEvent, count)
   for (let event = 0; event < count; event++) {
     if (isKept[event] !== 1) continue
@@ -74,8 +77,8 @@ export function rowsOf(
 }
 
 /**
- * Returns the numbers of a column by row. The column was read in the order of arrival. If it has no values, all numbers
- * are 0.
+ * Returns the values of a column in the order of rows. The column was read in the order of arrival. If the column has
+ * no values, all numbers are 0.
  */
 export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueColumn): Uint32Array {
   const byRow = new Uint32Array(count)
@@ -84,7 +87,9 @@ export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueCol
   return byRow
 }
 
-/** Returns the numbers that the sessions of rows have. They are 0 for rows without a session. */
+/**
+ * Returns, for each row, the number that `ids` contains for its session. The number is 0 for rows without a session.
+ */
 export function idsOfSessions({ count, sessions }: WebRows, ofSession: Uint32Array): Uint32Array {
   const byRow = new Uint32Array(count)
   for (let row = 0; row < count; row++) {
@@ -94,7 +99,7 @@ export function idsOfSessions({ count, sessions }: WebRows, ofSession: Uint32Arr
   return byRow
 }
 
-/** For each event that is kept how many come before it. */
+/** Returns, for each event, how many kept events come before it. */
 function placesOf(isKept: Uint8Array, count: number): Uint32Array {
   const places = new Uint32Array(count)
   let place = 0

@@ -1,5 +1,5 @@
 /**
- * Properties of sessions. Each is computed for all sessions of a table when it is first read. Source:
+ * Computes properties of sessions. A property is computed for all sessions of a table when it is first read. Source:
  * docs/compatibility/queries.md, "Sessions".
  */
 import { getOrAdd } from '../../../base/maps.ts'
@@ -22,7 +22,9 @@ import {
 import { hostOf, pathOf } from './urls.ts'
 
 const UTM_NAMES = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
-/** What channels are told by: properties of sessions, and of which property of events each is. */
+/**
+ * The session properties that the built-in rules for channels read, and the event property that each one comes from.
+ */
 const CHANNEL_KEYS: readonly (readonly [name: string, key: string])[] = [
   ['$entry_referring_domain', '$referring_domain'],
   ...[...UTM_NAMES.slice(0, 3), 'gad_source', 'gclid', 'fbclid'].map(
@@ -30,7 +32,7 @@ const CHANNEL_KEYS: readonly (readonly [name: string, key: string])[] = [
   ),
 ]
 const NO_VALUES: ValueColumn = { ids: new Uint32Array(0), values: [undefined] }
-/** What rules of projects may look at besides. */
+/** Further session properties, which only the channel rules of a project can read. */
 const ADDRESS_INPUTS = [
   ['url', '$entry_current_url'],
   ['pathname', '$entry_pathname'],
@@ -38,7 +40,7 @@ const ADDRESS_INPUTS = [
 ] as const
 const EXTERNAL_CLICK = '$external_click_url'
 
-/** As the table has them -> as filters compare them. */
+/** Maps the values of the session table to the values that filters compare. */
 const BOUNCES = new Map([
   [0, false],
   [1, true],
@@ -86,7 +88,7 @@ export function isSessionProperty(name: string): boolean {
   return MAKERS.has(ALIASES.get(name) ?? name)
 }
 
-/** The properties of the sessions of a table, which caches them. All methods throw as `EventScanner.scan`. */
+/** The properties of the sessions in a table. The table caches them. All methods throw as `EventScanner.scan`. */
 export class SessionProperties {
   readonly table: SessionTable
   readonly #shard: QueryShard
@@ -95,11 +97,14 @@ export class SessionProperties {
   constructor(shard: QueryShard, table: SessionTable) {
     this.table = table
     this.#shard = shard
-    // Checked when they were written.
+    // The rules were checked when they were saved.
     this.#channelRules = (shard.context.channelTypeRules ?? []) as readonly ChannelRule[]
   }
 
-  /** Returns the column of a property by the number of the session. Throws RangeError for an unknown property. */
+  /**
+   * Returns the column of a property, with one entry for each session number. Throws RangeError for an unknown
+   * property.
+   */
   column(name: string): ValueColumn {
     const known = ALIASES.get(name) ?? name
     const make = MAKERS.get(known)
@@ -110,7 +115,7 @@ export class SessionProperties {
   }
 
   /**
-   * Returns, for each session, a value of the event at one of its edges. The empty text and the text `null` count as
+   * Returns, for each session, a value of its entry, end or last event. An empty text and the text `null` count as
    * missing.
    */
   atEdge(edge: SessionEdge, request: ValueRequest): ValueColumn {
@@ -118,7 +123,7 @@ export class SessionProperties {
     return column ?? NO_VALUES
   }
 
-  /** Several at once: the segments that hold these events are gone through together. */
+  /** Reads several values at once, so that each segment is opened only once. */
   #atEdge(edge: SessionEdge, requests: readonly ValueRequest[]): readonly ValueColumn[] {
     const { context, scanner } = this.#shard
     const { sequences, sessions } = this.#eventsAt(edge)
@@ -133,13 +138,13 @@ export class SessionProperties {
     })
   }
 
-  /** Returns whether the entry event has a click id. */
+  /** Returns, for each session, whether the entry event has a click id. */
   hasEntry(name: string): ValueColumn {
     const { ids } = this.column(`$entry_${name}`)
     return perSession(this.table, (_, session) => ids[session] !== 0)
   }
 
-  /** Returns the different addresses of views, as lists. */
+  /** Returns, for each session, the list of different addresses of its views. */
   urls(): ValueColumn {
     const { count, values } = scanShard(this.#shard, {
       ...this.#everywhere(),
@@ -156,7 +161,7 @@ export class SessionProperties {
     return perSession(this.table, (_, session) => [...(found.get(session) ?? [])])
   }
 
-  /** Returns the address of the last event that has one. */
+  /** Returns, for each session, the address of the last event that has an external click. */
   lastExternalClick(): ValueColumn {
     const isSet: PropertyFilter = { key: EXTERNAL_CLICK, operator: 'is_set', type: 'event' }
     const { count, timesMs, sequences, values } = scanShard(this.#shard, {
@@ -186,12 +191,12 @@ export class SessionProperties {
     return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
   }
 
-  /** Returns the channels by the rules of the project and the built-in ones. */
+  /** Returns the channel of each session, by the rules of the project and then the built-in rules. */
   channels(): ValueColumn {
     this.#readEntries()
     const names = ['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'gad_source']
     const inputs = names.map((name) => [name, this.column(`$entry_${name}`)] as const)
-    // Only whether there is one matters.
+    // Channel rules only ask whether there is a click id, not which one.
     for (const name of ['gclid', 'fbclid']) {
       const column = this.column(`$entry_${name}`)
       inputs.push([name, relabelled(column, (id) => (id === undefined ? id : '1'))])
@@ -208,7 +213,10 @@ export class SessionProperties {
     return { ids: ids.map((id, session) => (this.table.marks[session] === 1 ? id : 0)), values }
   }
 
-  /** Returns the uuids of the persons that own the last events now. Each costs a read of its record. */
+  /**
+   * Returns, for each session, the uuid of the person that owns its last event now. Each uuid needs a read of the
+   * person's record.
+   */
   persons(): ValueColumn {
     const { context, scanner } = this.#shard
     return perSession(this.table, ({ lastPersons }, session) =>
@@ -216,7 +224,7 @@ export class SessionProperties {
     )
   }
 
-  /** What channels are told by, at once. */
+  /** Reads all event properties that decide channels in one scan. */
   #readEntries(): void {
     const missing = CHANNEL_KEYS.filter(([name]) => !this.table.columns.has(name))
     const requests = missing.map(([, key]) => ({ kind: 'event_property', key }) as const)
@@ -234,7 +242,7 @@ export class SessionProperties {
     }
   }
 
-  /** All events at an edge. */
+  /** Returns the entry, end or last events of all sessions. */
   #eventsAt(edge: SessionEdge): EdgeEvents {
     const { edges, marks, size } = this.table
     return getOrAdd(edges, edge, () => {
@@ -254,7 +262,7 @@ export class SessionProperties {
   }
 }
 
-/** A property as text; undefined for what counts as absent. */
+/** Returns a property as text, or undefined for a value that counts as missing. */
 function presentText(value: unknown): string | undefined {
   const text = propertyText(value)
   return text === '' || text === 'null' ? undefined : text

@@ -1,6 +1,6 @@
 /**
- * Collects the values of a session property that a list offers to the user. Source: docs/compatibility/definitions.md,
- * "Offered values".
+ * Collects the values of a session property that a list suggests to the user. Source:
+ * docs/compatibility/definitions.md, "Offered values".
  */
 
 import { ALWAYS } from '../../analytics/date-range.ts'
@@ -10,14 +10,14 @@ import { SessionProperties } from './session-property-columns.ts'
 import { sessionsWithin } from './sessions.ts'
 import { compareValues } from './stats-rows.ts'
 
-/** An offered value. */
+/** A suggested value. */
 export interface SessionValue {
   readonly name: string
 }
 
 /**
  * Returns the most frequent values of all sessions that contain a text, ignoring case. Equally frequent values are
- * ordered by name. Throws as `EventScanner.scan`.
+ * ordered by name. Throws the same errors as `EventScanner.scan`.
  */
 export function sessionValues(
   shard: QueryShard,

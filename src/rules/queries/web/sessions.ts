@@ -1,8 +1,8 @@
 /**
- * Computes sessions from their events: where each begins and ends, its views, and its counts. A session consists of all
- * events with the same id, regardless of the query. It can be computed from events in any order, because it stores only
- * counts, and which event was the first or last by time and arrival. Late and erased events therefore change only the
- * sessions they belong to. Source: docs/compatibility/queries.md, "Sessions".
+ * Computes sessions from their events: the start and end of each session, its views, and its counts. A session consists
+ * of all events with the same session ID, whatever the query asks for. The events may be added in any order, because
+ * the table only stores counts and which event was the first or last. Late and erased events therefore change only the
+ * sessions that they belong to. Source: docs/compatibility/queries.md, "Sessions".
  */
 
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -21,9 +21,12 @@ const PAGEVIEW = 1
 const SCREEN = 2
 /** The bits of the series of `collectSessions` whose events are views. */
 export const VIEW = PAGEVIEW | SCREEN
-/** The bit of the series of events that, besides further views, count against a bounce. */
+/** The bit of the series of autocaptured events. A session with such an event, or with several views, is no bounce. */
 export const AUTOCAPTURE = 4
-/** What most who ask about sessions ask for next: properties of tables that dashboards show together. */
+/**
+ * Event properties that dashboards usually ask for after sessions. They are read ahead, because that is cheaper while a
+ * segment is open.
+ */
 const USUAL_KEYS = [
   '$pathname',
   '$current_url',
@@ -37,35 +40,35 @@ const USUAL_KEYS = [
   'utm_medium',
   'utm_campaign',
 ]
-/** A session that lasts so many seconds is no bounce. */
+/** A session that lasts at least this number of seconds is no bounce. */
 export const ENGAGED_S = 10
-/** What a session takes in memory, with some of its properties: an estimate. */
+/** The estimated memory of a session with some of its properties, in bytes. */
 const SESSION_BYTES = 100
-/** Room for sessions that a table begins with. */
+/** The number of sessions for which a new table has capacity. */
 const SESSIONS_START = 1024
 
-/** One event of each session. */
+/** One event for each session. */
 export interface SessionEvents {
-  /** The time. NaN if there is no event. */
+  /** The time of the event. NaN if there is no event. */
   readonly timesMs: Float64Array
-  /** The sequence number. 0 if there is no event. */
+  /** The sequence number of the event. 0 if there is no event. */
   readonly sequences: Uint32Array
 }
 
-/** The event that describes a session. */
+/** Which event describes a session. */
 export type SessionEdge = 'entry' | 'end' | 'last'
 
-/** Events, one of each session. */
+/** A list with one event for each session. */
 export interface EdgeEvents {
   /** The sequence numbers, ascending. */
   readonly sequences: Uint32Array
-  /** The session of each event. */
+  /** The number of the session of each event. */
   readonly sessions: Uint32Array
 }
 
-/** Sessions. Every list has an entry for each number of a session, as scans number them. */
+/** Sessions as parallel lists. The index is the number that a scan gives to each session. */
 export interface SessionTable {
-  /** The length of the lists: one more than the largest number of a session. */
+  /** The length of the lists: one more than the largest session number. */
   readonly size: number
   /** The text of each session id. */
   readonly ids: readonly unknown[]
@@ -80,18 +83,18 @@ export interface SessionTable {
   readonly pageviews: Uint32Array
   readonly screens: Uint32Array
   readonly autocaptures: Uint32Array
-  /** 1 for a bounce and 0 for none. NaN for a session without a view, which does not count. */
+  /** 1 for a bounce, otherwise 0. NaN for a session without a view, which counts as neither. */
   readonly bounces: Float64Array
-  /** The seconds from the first to the last event. Both times are first cut to full seconds. */
+  /** The seconds from the first to the last event. Both times are first truncated to full seconds. */
   readonly durations: Float64Array
   /** The properties that were read so far, by name. */
   readonly columns: Map<string, ValueColumn>
-  /** The events at an edge, once they were read. */
+  /** The entry, end and last events that were read so far. */
   readonly edges: Map<SessionEdge, EdgeEvents>
   readonly bytes: number
 }
 
-/** Returns the series of the events with these names. Null means all events. */
+/** Returns a series of the events with these names. Null means all events. */
 export function namedSeries(names: readonly string[] | null): SeriesMatch {
   return { names, filter: null, steps: [] }
 }
@@ -99,9 +102,9 @@ export function namedSeries(names: readonly string[] | null): SeriesMatch {
 /** The series of the events that count as views. */
 export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
 
-/** Sessions that grow with the events that are added to them. */
+/** A set of sessions to which events are added. */
 export interface GrowingSessions {
-  /** One more than the largest number of a session. */
+  /** One more than the largest session number. */
   readonly size: number
   /** 1 for each session with an event. */
   readonly marks: Uint8Array
@@ -110,9 +113,9 @@ export interface GrowingSessions {
 }
 
 /**
- * Returns all sessions with an event in a range, complete from their first to their last event, which may be outside of
- * the range. The scanner caches the result. It costs a scan of the range, and reading the session ids in all other
- * segments. Throws as `EventScanner.scan`.
+ * Returns all sessions with an event in a range. Each session is complete from its first to its last event, even if
+ * these are outside the range. The scanner caches the result. The cost is a scan of the range, and reading the session
+ * IDs in all other segments. Throws the same errors as `EventScanner.scan`.
  */
 export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTable {
   const { context, scanner, part } = shard
@@ -128,8 +131,8 @@ export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTabl
 }
 
 /**
- * Adds all events of the sessions with an event in a range. The events have the series of `VIEW` and `AUTOCAPTURE`. The
- * cost is that of `sessionsWithin`.
+ * Adds all events of the sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
+ * It costs as much as `sessionsWithin`.
  */
 export function collectSessions(
   shard: QueryShard,
@@ -150,8 +153,8 @@ export function collectSessions(
 }
 
 /**
- * Returns the sequence number of the event at an edge of a session. For the entry and the end, it is the first or last
- * view, or else the first or last event. For `last`, it is the last event.
+ * Returns the sequence number of the entry, end or last event of a session. The entry and the end are the first and
+ * last view or, without views, the first and last event.
  */
 export function edgeOf(table: SessionTable, edge: SessionEdge, session: number): number {
   const { first, last, firstView, lastView } = table
@@ -178,7 +181,7 @@ function scanSessions(
   scanShardPieces(shard, scan, visit)
 }
 
-/** A table that grows with the events that are added. */
+/** A session table to which events are added. */
 class TableBuilder implements SessionTable, GrowingSessions {
   size = 1
   marks = new Uint8Array(SESSIONS_START)
@@ -204,7 +207,7 @@ class TableBuilder implements SessionTable, GrowingSessions {
     return this.marks.length * SESSION_BYTES
   }
 
-  /** Adds the events at times that are new. */
+  /** Adds the events whose times `isNew` accepts. */
   add(
     { count, timesMs, sequences, seriesMasks, persons, values: [column] }: EventColumns,
     isNew: (timeMs: number) => boolean,
@@ -232,7 +235,7 @@ class TableBuilder implements SessionTable, GrowingSessions {
     }
   }
 
-  /** Gives up the room that is not needed. */
+  /** Cuts the lists to the number of sessions. */
   trim(): void {
     this.#resize(this.size)
   }
@@ -262,7 +265,7 @@ function noEvents(size: number): SessionEvents {
   return { timesMs: new Float64Array(size).fill(Number.NaN), sequences: new Uint32Array(size) }
 }
 
-/** Once all events are known. */
+/** Sets the bounces and durations. Call it after all events were added. */
 function noteWhole(table: TableBuilder): void {
   const { size, pageviews, screens, autocaptures, first, last } = table
   const bounces = new Float64Array(size).fill(Number.NaN)
@@ -279,7 +282,7 @@ function noteWhole(table: TableBuilder): void {
   }
 }
 
-/** Notes an event that is the first or last of its session so far. True: the last. */
+/** Updates the first and last event of a session. Returns true if the event is the last one so far. */
 function noteEdges(
   first: SessionEvents,
   last: SessionEvents,
@@ -296,7 +299,7 @@ function noteEdges(
   return true
 }
 
-/** Whether an event comes before the one that is noted. */
+/** Returns whether an event comes before the stored one, by time and then by arrival. */
 function comesBefore(
   timeMs: number,
   sequence: number,

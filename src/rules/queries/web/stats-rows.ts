@@ -6,7 +6,7 @@ import { QUERY_PAGE_ROWS, WEB_ROWS_MAX } from '../limits.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryPage } from '../query-kind.ts'
 
-/** Columns of numbers, by the field that orders by them. */
+/** The columns of numbers. The key is the name that `orderBy` uses. */
 const FIELDS = {
   Visitors: 'visitors',
   Views: 'views',
@@ -24,19 +24,19 @@ const FIELDS = {
 /** A column of numbers. */
 export type StatsColumn = (typeof FIELDS)[keyof typeof FIELDS]
 
-/** What decides where the column of `orderBy` does not. */
+/** The columns that decide the order if the column of `orderBy` is missing or equal. */
 const PLAIN_ORDER: readonly StatsColumn[] = [
   ...(['unique_conversions', 'total_conversions', 'visitors', 'views'] as const),
   ...(['errors', 'rage_clicks', 'dead_clicks'] as const),
 ]
-/** They show no share. */
+/** A table with one of these columns contains no shares. */
 const UNSHARED: readonly StatsColumn[] = ['rage_clicks', 'dead_clicks', 'errors']
 const RATES: readonly StatsColumn[] = [
   ...(['bounce_rate', 'average_scroll_percentage'] as const),
   ...(['scroll_gt80_percentage', 'conversion_rate'] as const),
 ]
 
-/** A number in the current range and in the previous one. Null if there is none. */
+/** A number in the current range and in the previous one. Null means that there is no number. */
 export type Cell = readonly [current: number | null, previous: number | null]
 
 /** A table. */
@@ -52,9 +52,9 @@ export interface StatsRow {
   readonly cells: readonly Cell[]
 }
 
-/** The wanted rows of a table and their order. */
+/** Which rows of a table the client wants, and in which order. */
 export interface StatsPaging {
-  /** The column to order by. Null means the table's own order. */
+  /** The column to order by. Null means `PLAIN_ORDER`. */
   readonly orderBy: StatsColumn | null
   readonly isAscending: boolean
   readonly limit: number
@@ -77,7 +77,7 @@ export function readPaging(query: QueryFields): StatsPaging {
   }
 }
 
-/** Returns one page. All rows are sorted. */
+/** Sorts all rows and returns one page of them. */
 export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): QueryPage {
   const { orderBy, isAscending, limit, offset } = paging
   const wished = orderBy !== null && columns.includes(orderBy) ? [orderBy] : []
@@ -117,7 +117,10 @@ export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): Q
   }
 }
 
-/** How much of its bar a row fills: its part of all rows, or the rate itself. */
+/**
+ * Returns the length of the bar behind a number, from 0 to 1: the share of the row in the sum of all rows. For a rate,
+ * it is the rate itself.
+ */
 function shareOf(
   column: StatsColumn,
   place: number,
@@ -133,7 +136,7 @@ function compareCells(a: Cell | undefined, b: Cell | undefined, isAscending: boo
   for (const range of [0, 1]) {
     const [left, right] = [a?.[range] ?? null, b?.[range] ?? null]
     if (left === right) continue
-    // Behind all numbers in both directions.
+    // A missing number comes last, in ascending and in descending order.
     if (left === null) return 1
     if (right === null) return -1
     return isAscending ? left - right : right - left

@@ -48,12 +48,12 @@ import { rangeOf, readWebPlan, type WebPlan, withKey, withoutKey } from './web-p
 
 const PATHNAME = '$pathname'
 const PREVIOUS_PATHNAME = '$prev_pageview_pathname'
-/** Content that was seen: more of it is most of it. */
+/** A visitor who saw more than this share of a page counts in the column `scroll_gt80_percentage`. */
 const SEEN_SHARE = 0.8
 const FRUSTRATIONS = ['$exception', '$rageclick', '$dead_click'].map((name) => namedSeries([name]))
 const NO_VALUES: ValueColumn = { ids: new Uint32Array(0), values: [undefined] }
 
-/** What a table is made of. */
+/** The parts of a query that decide which table is computed. */
 interface TablePlan extends WebPlan {
   readonly breakdown: BreakdownName
   readonly includesBounces: boolean
@@ -65,14 +65,14 @@ interface StatsPlan extends TablePlan {
   readonly paging: StatsPaging
 }
 
-/** Numbers of each value, by column. */
+/** For each column, the number of each value. */
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
 /** The kind for tables of a site. */
 export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
   dividedBy: 'sessions',
   rangeOf,
-  // Shares are no whole numbers: their sums would depend on the parts.
+  // Average scroll percentages are not whole numbers, so their sums would depend on how the events are divided.
   isWhole: (plan) => isOfEntries(plan) && plan.includesScroll,
   isOfOneThread: true,
   plan(query, context) {
@@ -90,12 +90,12 @@ export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
       paging: readPaging(query),
     }
   },
-  // All pages are of the same table.
+  // All pages of a table share the same parts.
   partPlan: ({ paging: _, ...plan }) => plan,
   partial: countedOf,
   combine: (parts) => merged(parts as readonly Counted[]),
   merge(plan, parts) {
-    // Only the answer of all parts is a table.
+    // The parts contain counts. Only the merged result is a table.
     const found = merged(parts as readonly Counted[])
     if (plan.breakdown !== 'Language') return tableOf(plan, found)
     return tableOf(plan, renamed([found], languageNames(found.values, groupsOf(found))))
@@ -117,7 +117,7 @@ function countedOf(plan: TablePlan, shard: QueryShard): Counted {
   return counted(countable, hasBounces ? bouncesOf(events) : {}, shard.scanner)
 }
 
-/** Whether bounces are those of the sessions that were entered by a page. */
+/** Returns whether bounces are counted for the sessions that began on a page. */
 function isOfEntries({ breakdown, includesBounces, goal }: TablePlan): boolean {
   return breakdown === 'Page' && includesBounces && goal === null
 }
@@ -126,7 +126,7 @@ function bouncesOf({ properties }: WebEvents): OfSessions {
   return { bounces: properties.table.bounces }
 }
 
-/** The events of a wish with their values. */
+/** Returns the requested events with their breakdown values. */
 function countableBy(
   breakdown: BreakdownName,
   wish: RowWish,
@@ -145,7 +145,10 @@ function countableBy(
   return { rows, ranges, ids: idsByRow(rows, column), values: column.values, seriesCount }
 }
 
-/** Pages with the bounces of the sessions that were entered by them; the start of a session decides. */
+/**
+ * Counts pages, with the bounces of the sessions that began on them. An event counts in the range in which its session
+ * begins.
+ */
 function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   const { filters, includesScroll } = plan
   const { scanner } = events.shard
@@ -162,7 +165,7 @@ function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   ])
 }
 
-/** How far visitors had scrolled on a page when they left it. */
+/** Counts how far visitors had scrolled on a page when they left it. */
 function scrollOf({ filters }: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   const keys = [
     PREVIOUS_PATHNAME,
@@ -203,7 +206,7 @@ function scrollOf({ filters }: TablePlan, events: WebEvents, clean: CleanPath): 
   }
 }
 
-/** The columns of a table, by what was counted. */
+/** Returns the numbers of each column. */
 function numbersOf(plan: TablePlan, found: Counted): Numbers {
   const visitors = visitorsOf(found)
   if (plan.goal !== null) {
@@ -236,14 +239,14 @@ function frustrationOf(found: Counted): Numbers {
   ]
 }
 
-/** The rows that somebody visited in one of the ranges. */
+/** Returns the rows that have visitors in at least one of the ranges. */
 function tableOf(plan: TablePlan, found: Counted): StatsTable {
   const isFrustration = plan.breakdown === 'FrustrationMetrics'
   const numbers = isFrustration ? frustrationOf(found) : numbersOf(plan, found)
   const visitors = visitorsOf(found)
   const shown = numbers.map(([column, [current, before]]) => {
     const isCount = column === 'visitors' || column === 'views'
-    // As the original does it.
+    // PostHog does the same.
     const none = isOfEntries(plan) && isCount ? 0 : null
     return (id: number): Cell => [
       numberAt(current, id),

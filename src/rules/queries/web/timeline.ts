@@ -1,5 +1,5 @@
 /**
- * The kind `SessionsTimelineQuery`: the latest events, session by session. Source: docs/compatibility/queries.md,
+ * The kind `SessionsTimelineQuery`: the latest events, grouped by session. Source: docs/compatibility/queries.md,
  * "SessionsTimelineQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
@@ -11,28 +11,28 @@ import { type QueryContext, type QueryKind, scanShard } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 import { namedSeries } from './sessions.ts'
 
-/** Events of a person without a session that are farther apart are not shown together. */
+/** The longest gap between two events that are shown together if a person's events have no session. */
 const GAP_MS = 30 * 60_000
 
 interface TimelinePlan {
-  /** UUID of the only person; null: everybody. */
+  /** The UUID of the person whose events are shown. Null means all persons. */
   readonly person: string | null
-  /** Both exclusive. */
+  /** The bounds of the time range, both exclusive. */
   readonly afterMs: number
   readonly beforeMs: number
 }
 
-/** An event, by its place in the order of arrival. */
+/** An event, identified by its sequence number. */
 interface TimelineEvent {
   readonly sequence: number
   readonly timeMs: number
   readonly person: number
-  /** Null: it has none. */
+  /** The session ID. Null if the event has none. */
   readonly session: string | null
 }
 
 interface TimelinePart {
-  /** The newest first. */
+  /** The events, newest first. */
   readonly events: readonly TimelineEvent[]
   readonly hasMore: boolean
 }
@@ -90,7 +90,7 @@ export const SESSIONS_TIMELINE: QueryKind<TimelinePlan, TimelinePart> = {
   },
 }
 
-/** The newest of some events, with whether there are more. */
+/** Returns the newest events, and whether there are more. */
 function newest(events: readonly TimelineEvent[]): TimelinePart {
   const sorted = events.toSorted((a, b) => b.timeMs - a.timeMs || b.sequence - a.sequence)
   return {
@@ -99,11 +99,14 @@ function newest(events: readonly TimelineEvent[]): TimelinePart {
   }
 }
 
-/** Events of one session, or of one person without one and without a long break; the newest first. */
+/**
+ * Groups events into entries: the events of one session, or the events of a person without a session up to a long gap.
+ * The newest entry comes first.
+ */
 function entriesOf(events: readonly TimelineEvent[]): readonly (readonly TimelineEvent[])[] {
   const entries: TimelineEvent[][] = []
   const ofSession = new Map<string, TimelineEvent[]>()
-  /** The entry that goes on when the person's next event has no session. */
+  /** For each person, the entry to which the next event without a session is added. */
   const open = new Map<number, TimelineEvent[]>()
   for (const event of events.toReversed()) {
     const { session, person, timeMs } = event
@@ -121,11 +124,11 @@ function entriesOf(events: readonly TimelineEvent[]): readonly (readonly Timelin
       open.delete(person)
     }
   }
-  // They were begun in the order of their first events.
+  // The entries were begun in reverse order, so both lists are reversed.
   return entries.reverse().map((entry) => entry.reverse())
 }
 
-/** Nothing is rounded. */
+/** Reads a moment without rounding it to a day or another period. */
 function readMoment(
   query: QueryFields,
   name: string,

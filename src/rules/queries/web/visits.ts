@@ -1,7 +1,8 @@
 /**
- * Counts the sessions of a site without holding their events. It needs a third of the memory of the tables, which put
- * the events of each session side by side (rows.ts), and one scan instead of two. It serves pieces of an overview that
- * does not fit into memory as a whole. Otherwise tables that are shown together share the rows.
+ * Counts the sessions of a site without storing their events. This needs one scan instead of two, and a third of the
+ * memory of rows.ts, which stores the events of each session side by side. It is used for an overview that does not fit
+ * into memory and is computed in pieces. In all other cases rows.ts is better, because tables that are shown together
+ * share its rows.
  */
 
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -23,18 +24,21 @@ import {
 } from './sessions.ts'
 import { rangeOf, type WebPlan } from './web-plan.ts'
 
-/** Room for sessions that a list begins with. */
+/** The number of sessions for which a new list has capacity. */
 const SESSIONS_START = 1024
-/** Bits of a session: it has a view; it has several views or an autocapture. */
+/** The bits of a session: it has a view, or it has several views or an autocaptured event. */
 const VIEWED = 1
 const ENGAGED = 2
 
-/** Returns whether the sessions of a plan can be counted without their events: it has no goal, and filters on events. */
+/**
+ * Returns whether sessions can be counted without storing their events: the plan has no goal, and all its filters are
+ * on events.
+ */
 export function isOfVisits({ goal, filters }: WebPlan): boolean {
   return goal === null && filters.every(({ kind }) => kind === 'events')
 }
 
-/** Counts all views under the value '', as the overview does. Throws as `EventScanner.scan`. */
+/** Counts all views under the value '', as the overview does. Throws the same errors as `EventScanner.scan`. */
 export function countedVisits(plan: WebPlan, shard: QueryShard): Counted {
   const range = rangeOf(plan)
   const trees = plan.filters.flatMap((filter) => (filter.kind === 'events' ? [filter.tree] : []))
@@ -63,7 +67,7 @@ function addFilteredViews(
   )
 }
 
-/** Sessions, as parallel lists by their numbers. */
+/** Sessions, as parallel lists indexed by session number. */
 class Visits implements GrowingSessions {
   size = 1
   marks = new Uint8Array(SESSIONS_START)
@@ -71,7 +75,7 @@ class Visits implements GrowingSessions {
   #firstMs = new Float64Array(SESSIONS_START)
   #lastMs = new Float64Array(SESSIONS_START)
   #bits = new Uint8Array(SESSIONS_START)
-  /** The number of views that count, and the first of them: its time, its sequence number and its owner. */
+  /** The number of views that count, and the time, the sequence number and the owner of the first of these views. */
   #views = new Uint32Array(SESSIONS_START)
   #viewMs = new Float64Array(SESSIONS_START)
   #viewSequences = new Uint32Array(SESSIONS_START)
@@ -79,7 +83,7 @@ class Visits implements GrowingSessions {
   readonly #plan: Pick<WebPlan, 'current' | 'previous'>
   readonly #areAllViews: boolean
 
-  /** `areAllViews` is false if `addViews` adds the views that count. */
+  /** `areAllViews` is false if only the views that are passed to `addViews` count. Otherwise all views count. */
   constructor(plan: Pick<WebPlan, 'current' | 'previous'>, areAllViews: boolean) {
     this.#plan = plan
     this.#areAllViews = areAllViews
@@ -115,7 +119,7 @@ class Visits implements GrowingSessions {
     }
   }
 
-  /** Adds views that count. Their sessions have been added. */
+  /** Adds views that count. Their sessions must have been added before. */
   addViews({ count, timesMs, sequences, persons, values: [column] }: EventColumns): void {
     for (let row = 0; row < count; row++) {
       const session = column?.ids[row] ?? 0

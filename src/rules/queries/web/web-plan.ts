@@ -18,11 +18,11 @@ const CLEANED = 'is_cleaned_path_exact'
 
 /** A filter of a query. All filters must hold. */
 export type WebFilter =
-  /** A filter on events, persons and cohorts. */
+  /** A filter on properties of events, persons and cohorts. */
   | { readonly kind: 'events'; readonly tree: FilterGroup }
   /** A filter whose keys are properties of sessions. */
   | { readonly kind: 'sessions'; readonly tree: FilterGroup }
-  /** A filter on paths: the cleaned path must equal one of the cleaned `paths`. */
+  /** A filter on paths. The path of the event, after cleaning, must equal one of the `paths` after cleaning. */
   | {
       readonly kind: 'paths'
       readonly of: 'event' | 'person' | 'session'
@@ -46,7 +46,7 @@ export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan 
   const current = readRange(query, 'day', context)
   const compare = query.within('compareFilter')
   const isCompared = compare.boolean('compare') || Boolean(compare.text('compare_to'))
-  // Weeks are aligned with those before up to now only.
+  // The comparison range of a week-aligned range is aligned too, unless the range has an explicit end.
   const isWeekAligned = current.isWeekAligned && !query.within('dateRange').text('date_to')
   return {
     current,
@@ -56,7 +56,7 @@ export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan 
   }
 }
 
-/** Returns the range from the first to the last moment of both ranges. */
+/** Returns the range that contains both ranges and the time between them. */
 export function rangeOf({ current, previous }: WebPlan): DateRange {
   return {
     fromMs: Math.min(current.fromMs, previous?.fromMs ?? current.fromMs),
@@ -83,7 +83,7 @@ export function withKey(
   })
 }
 
-/** Of filters that come from one test on an event property: which. */
+/** Returns the event property that a filter tests, or null if the filter tests anything else. */
 function keyOf(filter: WebFilter): string | null {
   if (filter.kind === 'paths') return filter.of === 'event' ? filter.key : null
   const [first, ...others] = filtersOf(filter.tree)

@@ -21,12 +21,14 @@ import { idsOfSessions } from './rows.ts'
 import { VIEW_SERIES } from './sessions.ts'
 import { rangeOf, readWebPlan, type WebPlan } from './web-plan.ts'
 
-/** The figures by the name that a request uses. All except the numbers of persons can be summed over periods. */
+/**
+ * The figures, by the names that requests use. All figures except those that count persons can be summed over periods.
+ */
 const METRICS = {
   UniqueUsers: visitorsOf,
   PageViews: (found) => sumOf(found, 'events 0'),
   Sessions: (found) => sumOf(found, 'sessions'),
-  // PostHog has both names for the same number.
+  // PostHog accepts both names for the same number.
   TotalSessions: (found) => sumOf(found, 'sessions'),
   SessionDuration: (found) => sumOf(found, 'duration'),
   Bounces: (found) => sumOf(found, 'bounces'),
@@ -36,7 +38,7 @@ const METRICS = {
 
 type Metric = keyof typeof METRICS
 const METRIC_NAMES = Object.keys(METRICS) as readonly Metric[]
-/** The figures that exist only with a goal. */
+/** The figures that need a goal. */
 const GOAL_METRICS: readonly Metric[] = ['TotalConversions', 'UniqueConversions']
 
 interface WebTrendsPlan extends WebPlan {
@@ -52,7 +54,7 @@ export const WEB_TRENDS: QueryKind<WebTrendsPlan, Counted> = {
   plan(query, context) {
     const plan = readWebPlan(query, context)
     const interval = readInterval(query)
-    // Too many periods are refused before anything is counted.
+    // Refuse too many periods before any event is scanned.
     for (const range of rangesOf(plan)) bucketsIn(range, interval)
     return { ...plan, interval, metrics: readMetrics(query, plan.goal !== null) }
   },
@@ -99,11 +101,12 @@ function countedOf(plan: WebTrendsPlan, shard: QueryShard): Counted {
   const events = new WebEvents(plan, shard)
   const { rows, ranges } = events.candidates({ series, filters, isByStart: true })
   const { table } = events.properties
-  // The ranges may overlap, and a session then has a period in each. So each range is counted by itself.
+  // The ranges may overlap, and a session in both ranges belongs to a different period in each. So each range is
+  // counted separately.
   const parts = rangesOf(plan).map((range, place) => {
     const buckets = bucketsIn(range, interval)
     const ofSession = table.first.timesMs.map((startMs) =>
-      // Sessions that do not exist have no time.
+      // NaN means that there is no session with this number.
       Number.isNaN(startMs) ? 0 : buckets.indexOf(startMs) + 1,
     )
     const ids = idsOfSessions(rows, Uint32Array.from(ofSession))
