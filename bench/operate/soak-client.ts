@@ -42,6 +42,10 @@ const INSIGHT = {
 }
 const ANNOTATION = { content: 'soak', date_marker: '2026-01-01T00:00:00Z' }
 const EXPERIMENT = { name: 'soak', feature_flag_key: 'soak-experiment' }
+const SAVED_METRIC = {
+  name: 'soak',
+  query: { metric_type: 'mean', source: { kind: 'EventsNode', event: '$pageview' } },
+}
 const HOLDOUT = { name: 'soak', filters: [{ properties: [], rollout_percentage: 1 }] }
 const PLAN = { key: 'plan', value: 'pro', type: 'person' }
 const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
@@ -94,6 +98,7 @@ export class SoakClient {
     await made('dashboard', `${PROJECT}/dashboards/`, { name: 'soak' })
     await made('annotation', `${PROJECT}/annotations/`, ANNOTATION)
     await made('experiment', `${PROJECT}/experiments/`, EXPERIMENT)
+    await made('savedMetric', `${PROJECT}/experiment_saved_metrics/`, SAVED_METRIC)
     await made('holdout', `${PROJECT}/experiment_holdouts/`, HOLDOUT)
     const sharing = this.#path('dashboards/{dashboard}/sharing/')
     const shared = await this.#ask('PATCH', sharing, { enabled: true })

@@ -63,6 +63,8 @@ const OF_PROJECT = [
   'experiments/{experiment}/',
   'experiment_holdouts/',
   'experiment_holdouts/{holdout}/',
+  'experiment_saved_metrics/',
+  'experiment_saved_metrics/{savedMetric}/',
   'feature_flags/usage/',
   'feature_flags/file/',
   'feature_flags/{flag}/usage/',

@@ -83,6 +83,9 @@ async function addFlags(path: string, { roles }: OrganizationStore): Promise<voi
   })
   const holdout = { name: 'Few', description: null, percentage: 5 }
   flags.changeExperiment(CONTEXT, { action: 'create_holdout', fields: holdout })
+  const source = { kind: 'EventsNode', event: 'seen' }
+  const metric = { name: 'Views', query: { metric_type: 'mean', source } }
+  flags.changeExperiment(CONTEXT, { action: 'create_saved_metric', input: metric })
   const input = { name: 'Short form', feature_flag_key: 'short-form' }
   flags.changeExperiment(CONTEXT, { action: 'create', input })
   await flags.close()
@@ -158,6 +161,7 @@ t.test('a backup whose tables of the catalogue are swapped is not restored', asy
   for (const [one, other, empty] of [
     ['users', 'projects', []],
     ['experiments', 'holdouts', []],
+    ['saved_metrics', 'annotations', []],
     ['flags', 'flag_dashboards', ['flag_dashboards']],
     ['annotations', 'insight_queries', ['insight_queries', 'insights']],
   ] as const) {
@@ -167,7 +171,8 @@ t.test('a backup whose tables of the catalogue are swapped is not restored', asy
     t.match(message, /has records of another table\. Use another backup\.$/)
     t.notOk(existsSync(join(target, 'format')), 'no store was made')
   }
-  const newer = ['experiments', 'holdouts', 'scheduled_changes', 'pending_changes', 'passwords']
+  const newer = ['experiments', 'holdouts', 'saved_metrics', 'scheduled_changes', 'passwords']
+  newer.push('pending_changes')
   write(environments.flags.filter((table) => !newer.includes(table.name)))
   await restore(target)
   t.strictSame((await verifyStore(target, nothing)).findings, [], 'an older backup is restored')

@@ -450,21 +450,28 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 }
 
 /**
- * Stores changes of the members of a cohort. Ignores distinct ID numbers without an owner: their person was deleted
- * after the calculation.
+ * Stores changes of the members of a calculated or static cohort. A distinct ID number has no owner if its person was deleted after the
+ * calculation. It is then ignored.
  */
-function setCohortMembers({ persons }: Step, command: Of<'set_cohort_members'>): CommandResult {
+function setCohortMembers(
+  { persons, atMs }: Step,
+  command: Of<'set_cohort_members'>,
+): CommandResult {
   const { id, revision, added, removed, end } = command
   const { cohorts, owners } = persons
   const cohort = cohorts.cohort(id)
-  const { calculation } = cohort ?? {}
-  if (cohort === null || cohort.isDeleted || calculation?.revision !== revision) return NOT_FOUND
+  if (cohort === null || cohort.isDeleted) return NOT_FOUND
+  const { calculation } = cohort
+  const isCurrent = revision === null ? cohort.isStatic : calculation?.revision === revision
+  if (!isCurrent) return NOT_FOUND
+  if (cohort.isStatic) cohorts.put({ ...cohort, changedAt: timeText(atMs) })
   for (const number of removed) cohorts.setMember(id, number, false)
   for (const distinctId of added) {
     const number = owners.ownerOf(distinctId)
     if (number !== 0) cohorts.setMember(id, number, true)
   }
-  if (end !== null) cohorts.setCalculation(id, calculationAfter(calculation, end))
+  if (end !== null && calculation !== undefined)
+    cohorts.setCalculation(id, calculationAfter(calculation, end))
   return { kind: 'done' }
 }
 

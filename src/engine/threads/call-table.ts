@@ -30,6 +30,7 @@ import {
   mergeQuery,
   type QueryTask,
   runCohortMembers,
+  runExposedMembers,
   runQuery,
   runQueryPart,
   runSessionValues,
@@ -94,6 +95,12 @@ const COHORT_CALLS = {
   ),
 }
 
+/** Calls about the persons who were exposed to experiments. */
+const EXPOSURE_CALLS = {
+  /** Returns a distinct ID number of each person who was exposed to an experiment. */
+  exposedMembers: long(runExposedMembers, 'analytics', ({ buffer }) => [buffer]),
+}
+
 /** Counts of persons or groups. The pool requests one part after the other. */
 const COUNT_CALLS = {
   /** Counts the persons or groups that the condition in a body would match. */
@@ -125,6 +132,7 @@ export const QUERIES = {
   ...PERSON_CALLS,
   ...ACTION_CALLS,
   ...COHORT_CALLS,
+  ...EXPOSURE_CALLS,
   ...FLAG_CALLS,
 }
 
@@ -175,6 +183,7 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS, ...COHORT_CALLS }),
+  ...Object.keys(EXPOSURE_CALLS),
   ...FLAG_CHANGES,
   'analytics',
   'query',
@@ -245,6 +254,8 @@ export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, 'personTable'>
 /** Calls about cohorts whose members are calculated. */
 export type CohortQueries = CallerOf<typeof COHORT_CALLS>
+/** Calls about the persons who were exposed to experiments. */
+export type ExposureQueries = CallerOf<typeof EXPOSURE_CALLS>
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */

@@ -100,6 +100,10 @@ export const SAVED_HANDLERS = {
   getExperiment: ({ experiments }: ExperimentsOf, place: SavedPlace) => experiments.get(place),
   listHoldouts: ({ experiments }: ExperimentsOf, { projectId }: Pick<SavedPlace, 'projectId'>) =>
     experiments.holdouts(projectId),
+  listSavedMetrics: ({ experiments }: ExperimentsOf, list: ListRequest<string>) =>
+    experiments.savedMetrics(list),
+  getSavedMetric: ({ experiments }: ExperimentsOf, place: SavedPlace) =>
+    experiments.savedMetric(place),
   getHoldout: ({ experiments }: ExperimentsOf, place: SavedPlace) => experiments.holdout(place),
   changeSharing: ({ saved }: Store, request: SharedPlace & SharingChanges) =>
     saved.changeSharing(request),

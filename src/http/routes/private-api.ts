@@ -12,6 +12,7 @@ import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './even
 import type { ExperimentServices } from './experiments/experiment-access.ts'
 import { EXPERIMENT_RESOURCE } from './experiments/experiments.ts'
 import { HOLDOUT_RESOURCE } from './experiments/holdouts.ts'
+import { SAVED_METRIC_RESOURCE } from './experiments/saved-metrics.ts'
 import type { FlagServices } from './flags/flag-access.ts'
 import { type CopyServices, FLAG_COPY_RESOURCE } from './flags/flag-copies.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
@@ -74,6 +75,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   FLAG_RESOURCE,
   EXPERIMENT_RESOURCE,
   HOLDOUT_RESOURCE,
+  SAVED_METRIC_RESOURCE,
   FLAG_COPY_RESOURCE,
   SCHEDULED_RESOURCE,
   ROLE_ACCESS_RESOURCE,

@@ -70,12 +70,13 @@ export type PersonCommand =
   | { readonly kind: 'count_cohort'; readonly id: number }
   /**
    * Stores changes of the calculated members of a cohort, unless its rule has changed since `revision`. If there are
-   * many changes, they come in several commands, and the last one has an `end`.
+   * many changes, they come in several commands, and the last one has an `end`. For a static cohort, `revision` and
+   * `end` are null.
    */
   | {
       readonly kind: 'set_cohort_members'
       readonly id: number
-      readonly revision: number
+      readonly revision: number | null
       /**
        * The new members, each as a distinct ID number. The member is the person that owns this distinct ID when the
        * command is executed, even if persons were merged meanwhile.

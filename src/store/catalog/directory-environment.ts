@@ -209,6 +209,8 @@ export type SavedNumber =
   | 'tile'
   | 'experiment'
   | 'holdout'
+  | 'saved_metric'
+  | 'saved_metric_link'
 
 type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 

@@ -1,13 +1,13 @@
 /**
- * Experiments and holdouts. `ExperimentStore` reads them. `ExperimentWriter` changes them within the transaction of a
- * change of flags, because an experiment and its flag change together or not at all. The records are `Experiment` and
- * `Holdout` as JSON; see saved-table.ts for the keys. The record of a flag lists the numbers of its experiments
- * (flag-records.ts).
+ * Experiments, holdouts and saved metrics. `ExperimentStore` reads them. `ExperimentWriter` changes them within the transaction of a
+ * change of flags, because an experiment and its flag change together or not at all. The records are `Experiment`,
+ * `Holdout` and `SavedMetric` as JSON; see saved-table.ts for the keys. The numbers of the experiments of a flag are in
+ * the record of the flag (flag-records.ts).
  */
 import { randomUUID } from 'node:crypto'
 import { invalidInput } from '../../base/errors.ts'
-import type { JsonObject } from '../../base/json.ts'
-import type { Page } from '../../base/pages.ts'
+import { isSameJson, type JsonObject } from '../../base/json.ts'
+import type { Page, PageRequest } from '../../base/pages.ts'
 import {
   changedExperiment,
   duplicateOf,
@@ -35,7 +35,16 @@ import {
   EXPERIMENT_NAME_CHARACTERS_MAX,
   EXPERIMENTS_MAX,
   HOLDOUTS_MAX,
+  SAVED_METRICS_MAX,
 } from '../../rules/experiments/edit/limits.ts'
+import {
+  changedSavedMetric,
+  listedSavedMetrics,
+  newSavedMetric,
+  type SavedMetricContext,
+  type SavedMetricDraft,
+  type SavedMetricInput,
+} from '../../rules/experiments/edit/saved-metrics.ts'
 import {
   type Experiment,
   type ExperimentFields,
@@ -43,6 +52,8 @@ import {
   type Holdout,
   type HoldoutFields,
   isRunning,
+  type SavedMetric,
+  type SavedMetricFields,
 } from '../../rules/experiments/edit/stored-experiment.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { ListRequest } from '../../rules/saved/lists.ts'
@@ -53,8 +64,9 @@ import { type SavedEnvironment, SavedTable } from './saved-table.ts'
 
 const UNKNOWN = 'The project has no such experiment.'
 const UNKNOWN_HOLDOUT = 'The project has no such holdout.'
+const UNKNOWN_METRIC = 'The project has no such saved metric.'
 
-/** Reads experiments and holdouts. A deleted experiment still has a view. The view of an unknown number is null. */
+/** Reads experiments, holdouts and saved metrics. A deleted experiment has a view, too; a missing one has none. */
 export class ExperimentStore {
   readonly #tables: ExperimentTables
 
@@ -68,14 +80,7 @@ export class ExperimentStore {
    */
   list({ projectId, filter, page }: ListRequest<ExperimentFilter>): Page<ExperimentView> {
     const found = listedExperiments(this.#tables.experiments.all(projectId), filter)
-    const results: ExperimentView[] = []
-    let units = 0
-    for (const experiment of found.slice(page.offset, page.offset + page.limit)) {
-      units += JSON.stringify(experiment).length
-      if (units > PAGE_EXPERIMENTS_UNITS_MAX && results.length > 0) break
-      results.push(this.#tables.viewOf(experiment))
-    }
-    return { count: found.length, results }
+    return limitedPage(found, page, (experiment) => this.#tables.viewOf(experiment))
   }
 
   /**
@@ -99,6 +104,36 @@ export class ExperimentStore {
   holdout({ projectId, id }: SavedPlace): Holdout | null {
     return this.#tables.holdouts.get(projectId, id)
   }
+
+  /**
+   * Returns a page of the saved metrics whose name or description contains `filter`, by name, limited by its UTF-16
+   * units. Costs a read of every saved metric of the project.
+   */
+  savedMetrics({ projectId, filter, page }: ListRequest<string>): Page<SavedMetric> {
+    const found = listedSavedMetrics(this.#tables.savedMetrics.all(projectId), filter)
+    return limitedPage(found, page, (metric) => metric)
+  }
+
+  savedMetric({ projectId, id }: SavedPlace): SavedMetric | null {
+    return this.#tables.savedMetrics.get(projectId, id)
+  }
+}
+
+/** Returns the items of a page. It ends early if their JSON is longer than `PAGE_EXPERIMENTS_UNITS_MAX`. */
+function limitedPage<Item, Shown>(
+  found: readonly Item[],
+  { offset, limit }: PageRequest,
+  show: (item: Item) => Shown,
+): Page<Shown> {
+  const results: Shown[] = []
+  let units = 0
+  for (const item of found.slice(offset, offset + limit)) {
+    const shown = show(item)
+    units += JSON.stringify(shown).length
+    if (units > PAGE_EXPERIMENTS_UNITS_MAX && results.length > 0) break
+    results.push(shown)
+  }
+  return { count: found.length, results }
 }
 
 /** Reads and changes flags within the current transaction. */
@@ -123,7 +158,7 @@ interface WriteContext {
   readonly nowMs: number
 }
 
-/** Changes experiments and holdouts within a transaction. */
+/** Changes experiments, holdouts and saved metrics within a transaction. */
 export class ExperimentWriter {
   readonly #tables: ExperimentTables
   readonly #context: WriteContext
@@ -154,6 +189,8 @@ export class ExperimentWriter {
       }
       case 'duplicate':
         return this.#duplicate(command, flags)
+      case 'set_exposure_cohort':
+        return this.#setExposureCohort(command)
       case 'create_holdout':
         return this.#tables.holdouts.add(
           this.#context.projectId,
@@ -164,6 +201,12 @@ export class ExperimentWriter {
         return this.#changeHoldout(command.id, command.fields, flags)
       case 'delete_holdout':
         return this.#deleteHoldout(command.id, flags)
+      case 'create_saved_metric':
+        return this.#createSavedMetric(command.input)
+      case 'change_saved_metric':
+        return this.#changeSavedMetric(command.id, command.input)
+      case 'delete_saved_metric':
+        return this.#deleteSavedMetric(command.id)
     }
   }
 
@@ -241,6 +284,19 @@ export class ExperimentWriter {
     return this.#create({ ...copy, parameters: own }, flags)
   }
 
+  #setExposureCohort({
+    id,
+    cohortId,
+    formerId,
+  }: Extract<ExperimentCommand, { action: 'set_exposure_cohort' }>): Experiment {
+    const before = this.#experiment(id)
+    demand(!before.isDeleted, 'not_found', UNKNOWN)
+    const { exposure_cohort: known = null } = before.fields
+    const detail = `The experiment already has the cohort ${known}. Delete that cohort first.`
+    demand(known === formerId, 'invalid_input', detail)
+    return this.#tables.experiments.change(before, { fields: { exposure_cohort: cohortId } })
+  }
+
   /** Returns a name that no other experiment has. */
   #nameOfCopy(name: string): string {
     const taken = new Set(
@@ -308,9 +364,69 @@ export class ExperimentWriter {
     return using()
   }
 
+  #createSavedMetric(input: SavedMetricDraft): SavedMetric {
+    const { projectId, userId } = this.#context
+    const fields = newSavedMetric(input, this.#savedMetricContext(null))
+    return this.#tables.savedMetrics.add(projectId, userId, fields)
+  }
+
+  /** Running experiments that use the metric note the change, because their results are others now. */
+  #changeSavedMetric(id: number, input: SavedMetricInput): SavedMetric {
+    const before = this.#savedMetric(id)
+    const fields = changedSavedMetric(before, input, this.#savedMetricContext(id))
+    const after = this.#tables.savedMetrics.change(before, { fields })
+    if (isSameJson(before.fields.metric, after.fields.metric)) return after
+    for (const experiment of this.#usersOf(id).filter(isRunning)) {
+      const running_changes = withChanges(experiment.fields, ['metrics'], this.#context)
+      this.#tables.experiments.change(experiment, { fields: { running_changes } })
+    }
+    return after
+  }
+
+  /** Only deleted experiments lose the metric. Any other use is a reason to refuse. Throws 400. */
+  #deleteSavedMetric(id: number): SavedMetric {
+    const before = this.#savedMetric(id)
+    const users = this.#usersOf(id)
+    const others = users.filter(({ isDeleted }) => !isDeleted)
+    const [first] = others
+    const more = others.length > 1 ? ` and ${others.length - 1} more` : ''
+    const named = `experiment ${first?.id} (${JSON.stringify(first?.fields.name)})${more}`
+    const detail = `The saved metric cannot be deleted, because ${named} uses it. Remove it from \`saved_metrics_ids\` first.`
+    demand(first === undefined, 'invalid_input', detail)
+    for (const experiment of users) {
+      const { saved_metrics: links = [] } = experiment.fields
+      const saved_metrics = links.filter((link) => link.saved_metric !== id)
+      this.#tables.experiments.change(experiment, { fields: { saved_metrics } })
+    }
+    this.#tables.savedMetrics.remove(before)
+    return before
+  }
+
+  /** Returns the experiments that use a saved metric, also deleted ones. */
+  #usersOf(id: number): readonly Experiment[] {
+    return this.#tables.experiments
+      .all(this.#context.projectId)
+      .filter(({ fields: { saved_metrics: links = [] } }) => {
+        return links.some((link) => link.saved_metric === id)
+      })
+  }
+
+  #savedMetricContext(ownId: number | null): SavedMetricContext {
+    const { projectId, nowMs } = this.#context
+    const others = this.#tables.savedMetrics.all(projectId).filter(({ id }) => id !== ownId)
+    return { others, nowMs, uuid: randomUUID }
+  }
+
   #facts(flag: Flag) {
-    const { userId, nowMs } = this.#context
-    return { flag, userId, nowMs, uuid: randomUUID }
+    const { projectId, userId, nowMs } = this.#context
+    return {
+      flag,
+      userId,
+      nowMs,
+      uuid: randomUUID,
+      savedMetric: (id: number) => this.#tables.savedMetrics.get(projectId, id),
+      linkId: () => this.#tables.nextLink(),
+    }
   }
 
   #experiment(id: number): Experiment {
@@ -325,6 +441,12 @@ export class ExperimentWriter {
     return found
   }
 
+  #savedMetric(id: number): SavedMetric {
+    const found = this.#tables.savedMetrics.get(this.#context.projectId, id)
+    demand(found !== null, 'not_found', UNKNOWN_METRIC)
+    return found
+  }
+
   /** Returns the holdout that a body names. Throws 400 `does_not_exist`. */
   #named(id: number | null): Holdout | null {
     return id === null
@@ -333,11 +455,21 @@ export class ExperimentWriter {
   }
 }
 
+/** The tables of experiments, holdouts and saved metrics. */
 class ExperimentTables {
   readonly experiments: SavedTable<ExperimentFields>
   readonly holdouts: SavedTable<HoldoutFields>
+  readonly savedMetrics: SavedTable<SavedMetricFields>
+  /** Returns a number for the use of a saved metric by an experiment. */
+  readonly nextLink: () => number
 
   constructor(environment: SavedEnvironment) {
+    this.nextLink = () => environment.nextNumber('saved_metric_link')
+    this.savedMetrics = new SavedTable(environment, {
+      table: 'saved_metrics',
+      number: 'saved_metric',
+      countMax: SAVED_METRICS_MAX,
+    })
     this.experiments = new SavedTable(environment, {
       table: 'experiments',
       number: 'experiment',
@@ -359,8 +491,14 @@ class ExperimentTables {
 
   viewOf(experiment: Experiment): ExperimentView {
     const { projectId, fields } = experiment
-    const { holdout_id: id } = fields
-    return { experiment, holdout: id === null ? null : this.holdouts.get(projectId, id) }
+    const { holdout_id: id, saved_metrics: links = [] } = fields
+    return {
+      experiment,
+      holdout: id === null ? null : this.holdouts.get(projectId, id),
+      savedMetrics: links
+        .map((link) => this.savedMetrics.get(projectId, link.saved_metric))
+        .filter((metric) => metric !== null),
+    }
   }
 }
 

@@ -148,8 +148,8 @@ export class FlagStore {
   }
 
   /**
-   * Changes an experiment or a holdout, and the flags that depend on it, in one transaction. Returns the number of the
-   * experiment or the holdout. Throws 404 `not_found`, 400, and 503 after a failed write.
+   * Changes an experiment, a holdout or a saved metric, and the flags that depend on it, in one transaction. Returns the
+   * number of what was changed. Throws 404 `not_found`, 400, and 503 after a failed write.
    */
   changeExperiment(
     context: FlagChangeContext,

@@ -10,6 +10,7 @@
  * | annotations     | project u32, annotation u32 | `Annotation`, JSON; project 0: of the organization      |
  * | experiments     | project u32, experiment u32 | `Experiment`, JSON                                      |
  * | holdouts        | project u32, holdout u32    | `Holdout`, JSON                                         |
+ * | saved_metrics   | project u32, metric u32     | `SavedMetric`, JSON                                     |
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Changes, Saved } from '../../rules/saved/saved.ts'
@@ -31,8 +32,14 @@ export interface SavedEnvironment {
 
 /** How the kinds of saved objects differ. */
 export interface SavedLayout<Fields> {
-  readonly table: 'insights' | 'dashboards' | 'annotations' | 'experiments' | 'holdouts'
-  /** The name of the counter from which new objects get their numbers. */
+  readonly table:
+    | 'insights'
+    | 'dashboards'
+    | 'annotations'
+    | 'experiments'
+    | 'holdouts'
+    | 'saved_metrics'
+  /** The name under which their numbers are counted. */
   readonly number: SavedNumber
   /** The maximum number of objects of a project, including deleted ones. */
   readonly countMax: number

@@ -108,6 +108,7 @@ export const FLAGS_TABLES = [
   'annotations',
   'experiments',
   'holdouts',
+  'saved_metrics',
   'share_tokens',
   'deleted_definitions',
   'console_sessions',

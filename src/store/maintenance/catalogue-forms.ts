@@ -55,6 +55,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   annotations: saved(['content', 'date_marker']),
   experiments: saved(['flag_id', 'metrics']),
   holdouts: saved(['percentage']),
+  saved_metrics: saved(['metric']),
   share_tokens: json(HASH_BYTES, ['kind', 'projectId', 'id']),
   deleted_definitions(key, bytes) {
     const record = unpack(bytes)

@@ -288,11 +288,11 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       /increase, decrease/,
     ],
     [
-      'a strict funnel',
-      metric({ ...METRIC, funnel_order_type: 'strict' }),
+      'an unknown order of a funnel',
+      metric({ ...METRIC, funnel_order_type: 'loose' }),
       'invalid_choice',
       'metrics',
-      /ordered or unordered/,
+      /ordered, unordered, strict/,
     ],
     [
       'a window of ages',
@@ -350,11 +350,11 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
     ],
     ['metrics that are no list', { metrics: 'a' }, 'not_a_list', 'metrics', /list/],
     [
-      'saved metrics',
-      { saved_metrics_ids: [{ id: 1 }] },
-      'invalid_input',
+      'an unknown saved metric',
+      { saved_metrics_ids: [{ id: 4_000_000 }] },
+      'does_not_exist',
       'saved_metrics_ids',
-      /not supported/,
+      /saved metric 4000000/,
     ],
     [
       'an unknown holdout',
@@ -410,7 +410,7 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       { stats_config: { method: 'x' } },
       'invalid_input',
       'stats_config',
-      /bayesian or frequentist/,
+      /stats_config.method. must be one of bayesian, frequentist/,
     ],
     ...[1e-320, 0.000_09, 0.6, '0.05'].map(
       (alpha): Row => [
@@ -418,7 +418,7 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
         { stats_config: { frequentist: { alpha } } },
         'invalid_input',
         'stats_config',
-        /from 0.0001 to 0.5 as `frequentist.alpha`/,
+        /stats_config.frequentist.alpha. must be a number/,
       ],
     ),
     [
@@ -426,7 +426,14 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       { stats_config: { bayesian: { ci_level: 1 - 1e-12 } } },
       'invalid_input',
       'stats_config',
-      /from 0.5 to 0.9999 as `bayesian.ci_level`/,
+      /stats_config.bayesian.ci_level. must be a number from 0.5 to 0.9999/,
+    ],
+    [
+      'CUPED that is neither on nor off',
+      { stats_config: { cuped: { enabled: 'yes' } } },
+      'invalid_input',
+      'stats_config',
+      /stats_config.cuped.enabled. must be true or false/,
     ],
     [
       'an unknown baseline',
@@ -459,7 +466,7 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
         { exposure_criteria: { multiple_variant_handling: handling } },
         'invalid_input',
         'exposure_criteria',
-        /exclude or first_seen/,
+        /multiple_variant_handling. must be one of exclude, first_seen/,
       ],
     ),
     ...[{ toString: 1, valueOf: 1 }, ['bayesian']].map(
@@ -468,7 +475,7 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
         { stats_config: { method } },
         'invalid_input',
         'stats_config',
-        /bayesian or frequentist/,
+        /stats_config.method. must be one of bayesian, frequentist/,
       ],
     ),
     ...[{ toString: 1, valueOf: 1 }, ['test']].map(

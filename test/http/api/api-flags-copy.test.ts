@@ -7,6 +7,8 @@ import t from 'tap'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
+type Json = Readonly<Record<string, unknown>>
+
 const COPY = '/api/organizations/@current/feature_flags/copy_flags/'
 const REHEARSE = '/api/organizations/@current/feature_flags/rehearse_copy/'
 const world = await shareDecisions(3)
@@ -148,13 +150,118 @@ t.test('a copy that cannot be made is refused, and the other targets get theirs'
   const wrong = { target_project_ids: [999_999] }
   t.match((await ask(COPY, 'listed', [], wrong)).body, { failed: [{ project_id: 999_999 }] })
   t.match((await ask(COPY, 'nothing', [2])).body, { code: 'does_not_exist' })
-  t.match((await ask(COPY, 'listed', [2], { copy_schedule: true })).body, { attr: 'copy_schedule' })
   t.match(await world.ask(COPY, { headers, json: { feature_flag_key: 'listed' } }), {
     status: 400,
     body: { code: 'required', attr: 'from_project' },
   })
   const other = COPY.replace('@current', '00000000-0000-4000-8000-000000000000')
   t.match(await ask(other, 'listed', [2]), { status: 404 })
+})
+
+const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
+
+function schedule(flagId: number, operation: string, value: unknown, more: object = {}) {
+  const payload = { operation, value }
+  const change = { record_id: flagId, model_name: 'FeatureFlag', payload, ...more }
+  return made('scheduled_changes/', 1, change)
+}
+
+async function scheduledIn(project: number, flagId: unknown): Promise<readonly Json[]> {
+  const path = `scheduled_changes/?record_id=${String(flagId)}`
+  return (await world.api('GET', path, project)).body['results'] as readonly Json[]
+}
+
+t.test('scheduled changes are copied with a flag, once', async (t) => {
+  const owls = await cohort('Night owls', 1, person('awake', 'yes'))
+  const base = await made('feature_flags/', 1, { key: 'needed-later' })
+  const id = await made('feature_flags/', 1, { key: 'scheduled', active: false })
+  const groups = [
+    {
+      properties: [
+        { type: 'cohort', key: 'id', value: owls },
+        { type: 'flag', key: String(base), operator: 'flag_evaluates_to', value: true },
+      ],
+      rollout_percentage: 50,
+    },
+  ]
+  await schedule(id, 'add_release_condition', { groups }, { scheduled_at: inHours(1) })
+  const daily = { is_recurring: true, recurrence_interval: 'daily', end_date: inHours(100) }
+  await schedule(id, 'update_status', true, { scheduled_at: inHours(2), ...daily })
+  const paused = await schedule(id, 'update_status', false, {
+    scheduled_at: inHours(3),
+    is_recurring: true,
+    recurrence_interval: 'weekly',
+  })
+  await world.api('PATCH', `scheduled_changes/${paused}/`, 1, { is_recurring: false })
+  const steps = [{ rollout_percentage: 10 }, { rollout_percentage: 100, after_seconds: 60 }]
+  const ramp = { steps, guards: [{ tolerance: 0.01 }] }
+  await schedule(id, 'ramp', ramp, { scheduled_at: inHours(4) })
+
+  t.match((await ask(COPY, 'scheduled', [2])).body, { failed: [], success: [{ key: 'scheduled' }] })
+  const { id: plain } = await flagIn(2, 'scheduled')
+  t.strictSame(await scheduledIn(2, plain), [], 'only if it is asked for')
+  const wish = { copy_schedule: true }
+  for (const path of [COPY, REHEARSE]) {
+    t.match((await ask(path, 'scheduled', [2], wish)).body, {
+      failed: [{ errors: /There is no flag "needed-later"\. Copy it first/ }],
+    })
+  }
+  t.strictSame(await scheduledIn(2, plain), [])
+  const all = { ...wish, copy_dependencies: true }
+  t.match((await ask(REHEARSE, 'scheduled', [2], all)).body, {
+    failed: [],
+    results: [{ cohorts: [{ name: 'Night owls', action: 'create' }] }],
+  })
+  t.match((await ask(COPY, 'scheduled', [2], all)).body, { failed: [], success: [{ id: plain }] })
+  const own = (await world.api('GET', 'cohorts/', 2)).body['results'] as readonly Json[]
+  const copied = await scheduledIn(2, plain)
+  const source = await scheduledIn(1, id)
+  const timesOf = (changes: readonly Json[]) => changes.map(({ scheduled_at: at }) => at)
+  t.strictSame(timesOf(copied), timesOf(source.filter((change) => change['id'] !== paused)))
+  t.match(copied, [
+    { payload: { operation: 'ramp', value: ramp }, ramp: { state: 'running' } },
+    { payload: { operation: 'update_status', value: true }, ...daily, end_date: String },
+    {
+      payload: {
+        operation: 'add_release_condition',
+        value: {
+          groups: [
+            {
+              properties: [
+                { type: 'cohort', value: own.find(({ name }) => name === 'Night owls')?.['id'] },
+                { type: 'flag', key: String((await flagIn(2, 'needed-later'))['id']) },
+              ],
+              rollout_percentage: 50,
+            },
+          ],
+        },
+      },
+      created_by: { email: String },
+    },
+  ])
+  await ask(COPY, 'scheduled', [2], all)
+  t.strictSame(await scheduledIn(2, plain), copied, 'a second copy schedules nothing again')
+  const audit = await world.ask('/api/organizations/@current/audit_log/?limit=20', { headers })
+  const entries = (audit.body['results'] as readonly Json[]).filter(({ object_id: object }) => {
+    return object === `scheduled change of flag ${String(plain)}`
+  })
+  t.strictSame(
+    entries.map(({ project_id: project }) => project),
+    Array.from({ length: 3 }, () => world.idOf(2)),
+  )
+})
+
+t.test('a change that the target refuses is reported, and the flag is copied', async (t) => {
+  const everybody = { properties: [], rollout_percentage: 100 }
+  const filters = { groups: [everybody, everybody] }
+  const id = await made('feature_flags/', 1, { key: 'half-copied', filters })
+  const steps = [{ rollout_percentage: 10 }]
+  await schedule(id, 'ramp', { steps, condition: 1 }, { scheduled_at: inHours(1) })
+  await world.api('PATCH', `feature_flags/${id}/`, 1, { filters: { groups: [everybody] } })
+  const answer = await ask(COPY, 'half-copied', [2], { copy_schedule: true })
+  const errors = /was copied, but not all of its scheduled changes: .*names condition 1/
+  t.match(answer.body, { success: [], failed: [{ project_id: world.idOf(2), errors }] })
+  t.match(await flagIn(2, 'half-copied'), { key: 'half-copied', active: true })
 })
 
 t.test('a rule with a cohort that has no name of its own is not copied', async (t) => {

@@ -354,11 +354,14 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   const holdout = await write('createExperimentHoldout', { name: 'h', filters: share })
   made['holdout'] = String(holdout['id'])
   const metric = { metric_type: 'funnel', series: [{ kind: 'EventsNode', event: 'signed_up' }] }
+  const saved = await write('createExperimentSavedMetric', { name: 's', query: metric })
+  made['savedMetric'] = String(saved['id'])
   const experiment = await write('createExperiment', {
     name: 'e',
     feature_flag_key: 'of-an-experiment',
     holdout_id: holdout['id'],
     metrics: [metric],
+    saved_metrics_ids: [{ id: saved['id'], metadata: { type: 'secondary' } }],
   })
   made['experiment'] = String(experiment['id'])
   made['id'] = made['experiment']
@@ -400,6 +403,7 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/annotations/')) return made['annotation'] ?? ''
   if (path.includes('/experiments/')) return made['experiment'] ?? ''
   if (path.includes('/experiment_holdouts/')) return made['holdout'] ?? ''
+  if (path.includes('/experiment_saved_metrics/')) return made['savedMetric'] ?? ''
   if (path.includes('/scheduled_changes/')) return made['scheduled'] ?? ''
   return '1'
 }

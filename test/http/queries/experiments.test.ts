@@ -174,6 +174,40 @@ t.test('an experiment has a result', async (t) => {
   })
 })
 
+t.test('a strict funnel has no other event in between', async (t) => {
+  const daemon = await shareDecisions()
+  const series = ['a', 'b', 'c'].map((event) => source(event))
+  const called = (flag: string): Json => {
+    const properties = { $feature_flag: flag, $feature_flag_response: 'control' }
+    return { event: '$feature_flag_called', properties }
+  }
+  const again = called(FLAG)
+  const rows: Readonly<Record<string, readonly Json[]>> = {
+    direct: series,
+    repeated: [source('a'), source('a'), source('b'), source('b'), source('c')],
+    'exposed again': [source('a'), again, source('b'), again, source('c')],
+    'begun again': [source('a'), source('x'), ...series],
+    'not at once': [source('x'), ...series, source('x')],
+    'another event': [source('a'), source('x'), source('b'), source('c')],
+    'another flag': [source('a'), called('another'), source('b'), source('c')],
+    'another order': [source('b'), source('a'), source('c')],
+  }
+  const events = Object.entries(rows).flatMap(([distinct_id, own]) => {
+    return [again, ...own].map(({ event, properties = {} }, place) => {
+      return { event, properties, distinct_id, timestamp: at(place * 1000) }
+    })
+  })
+  await daemon.capture(events)
+  const countsOf = async (funnel_order_type: string): Promise<unknown> => {
+    const metric = { ...FUNNEL, series, funnel_order_type }
+    const query = { kind: 'ExperimentQuery', experiment: EXPERIMENT, metric }
+    const { body } = await daemon.api('POST', 'query/', 1, { query })
+    return (body['baseline'] as Json)['step_counts']
+  }
+  t.strictSame(await countsOf('strict'), [8, 5, 5])
+  t.strictSame(await countsOf('ordered'), [8, 7, 7])
+})
+
 t.test('an experiment with few persons has reasons in place of numbers', async (t) => {
   const daemon = await shareDecisions()
   const query = { kind: 'ExperimentQuery', experiment: EXPERIMENT, metric: REVENUE }
@@ -257,7 +291,7 @@ t.test('invalid experiments are refused', async (t) => {
     metric({ metric_type: 'mean', source: { kind: 'ActionsNode', id: 99 } }),
     'metric.source.id',
   )
-  await refused(metric({ ...FUNNEL, funnel_order_type: 'strict' }), 'metric.funnel_order_type')
+  await refused(metric({ ...FUNNEL, funnel_order_type: 'loose' }), 'metric.funnel_order_type')
   await refused(metric({ ...REVENUE, upper_bound_percentile: 99 }), 'metric.upper_bound_percentile')
   await refused(
     metric({ ...REVENUE, lower_bound_percentile: 0.9, upper_bound_percentile: 0.1 }),

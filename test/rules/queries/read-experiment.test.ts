@@ -44,6 +44,13 @@ t.test('an experiment needs a flag and variants', async (t) => {
   })
 })
 
+t.test('the baseline comes first', async (t) => {
+  const withBaseline = (baseline_variant_key: string) =>
+    read({ ...LEAST, stats_config: { baseline_variant_key } }).variants.map(({ key }) => key)
+  t.strictSame(withBaseline('a'), ['a', 'control'])
+  t.throws(() => withBaseline('b'), { code: 'invalid_query', message: /must be one of a, control/ })
+})
+
 t.test('times are moments, or those of the project', async (t) => {
   const dates = { start_date: '2024-03-31', end_date: '2024-04-01T10:00:00Z' }
   const { startMs, endMs } = read({ ...LEAST, ...dates })
@@ -92,6 +99,7 @@ t.test('the plan of an experiment', async (t) => {
     [{ frequentist: { alpha: 1e-320 } }, /frequentist.alpha.*from 0.0001 to 0.5/],
     [{ frequentist: { alpha: 0.51 } }, /frequentist.alpha.*from 0.0001 to 0.5/],
     [{ bayesian: { ci_level: 0.999_999 } }, /bayesian.ci_level.*from 0.5 to 0.9999/],
+    [{ horizon_persons: 0 }, /horizon_persons.*at least 1/],
   ] as const)
     t.throws(() => read({ ...LEAST, stats_config }), { code: 'invalid_query', message })
   for (const stats_config of [

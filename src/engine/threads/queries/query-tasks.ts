@@ -10,6 +10,7 @@ import type { CohortCalculation } from '../../../rules/persons/cohort-shapes.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
 import { type AnswerFormat, answerText } from '../../../rules/queries/answer-formats.ts'
 import { type MemberChanges, memberChanges } from '../../../rules/queries/cohort-members.ts'
+import { exposedMembers } from '../../../rules/queries/experiments/exposed-members.ts'
 import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
@@ -244,7 +245,17 @@ export function runCohortMembers(
   return { ...changes, calculation: cohort.calculation }
 }
 
-/** Opens the snapshot for a query. Returns it with the context of the project. */
+/** A request for the persons who were exposed to an experiment. */
+export interface ExposedTask extends QueryFacts {
+  readonly experiment: ExperimentDefinition
+}
+
+/** Returns a distinct ID number of each exposed person. Throws the errors of `exposedMembers`. */
+export function runExposedMembers(tools: LongTools, task: ExposedTask): Uint32Array<ArrayBuffer> {
+  return exposedMembers(task.experiment, open(tools, task, null).shard)
+}
+
+/** Opens the snapshot for a query, and returns the context of the project with it. */
 function open(
   tools: LongTools,
   facts: QueryFacts,

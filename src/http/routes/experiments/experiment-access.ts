@@ -1,21 +1,36 @@
 /**
- * The common part of the routes of experiments and holdouts: checks the rights of the caller, makes changes, and shows
- * the objects.
+ * The common part of the routes of experiments, holdouts and saved metrics: checks the rights of the caller, makes
+ * changes, and shows the objects.
  */
-import { invalidInput } from '../../../base/errors.ts'
-import { experimentBody, holdoutBody } from '../../../rules/experiments/edit/experiment-body.ts'
+
+import type { ExposureQueries } from '../../../engine/threads/call-table.ts'
+import {
+  experimentBody,
+  holdoutBody,
+  savedMetricBody,
+} from '../../../rules/experiments/edit/experiment-body.ts'
 import type { ExperimentCommand } from '../../../rules/experiments/edit/experiment-changes.ts'
-import type { ExperimentView, Holdout } from '../../../rules/experiments/edit/stored-experiment.ts'
+import type {
+  ExperimentView,
+  Holdout,
+  SavedMetric,
+} from '../../../rules/experiments/edit/stored-experiment.ts'
 import type { SavedPlace } from '../../../rules/saved/saved.ts'
 import type { Call } from '../../server/route.ts'
 import { existing } from '../collection.ts'
 import { type FlagServices, requireEdit } from '../flags/flag-access.ts'
 import { ask, type OrganizationServices } from '../organization/organization-services.ts'
+import type { PersonServices } from '../persons/person-services.ts'
 
 /** The services that these routes need. */
-export interface ExperimentServices extends FlagServices, OrganizationServices {
-  readonly directory: FlagServices['directory'] & OrganizationServices['directory']
-  readonly queries: FlagServices['queries'] & OrganizationServices['queries']
+export interface ExperimentServices extends FlagServices, OrganizationServices, PersonServices {
+  readonly directory: FlagServices['directory'] &
+    OrganizationServices['directory'] &
+    PersonServices['directory']
+  readonly queries: FlagServices['queries'] &
+    OrganizationServices['queries'] &
+    PersonServices['queries'] &
+    ExposureQueries
   readonly flags: FlagServices['flags']
 }
 
@@ -56,18 +71,9 @@ export function requireKeyEdit(call: ExperimentCall, key: string): void {
 }
 
 /**
- * Throws 400 `invalid_input` for a body that refers to metrics shared by several experiments, which Tenrec does not
- * support.
- */
-export function refuseSavedMetrics(found: unknown): void {
-  const isEmpty = found === undefined || found === null || (Array.isArray(found) && !found.length)
-  if (isEmpty) return
-  throw invalidInput('saved_metrics_ids', 'is not supported. Send the metrics themselves')
-}
-
-/**
- * Makes a change together with its audit entry. Resolves with the number of the experiment or the holdout. By then, the
- * change is durable and every later decision uses it. Throws 400, 404 `not_found`, and 503 if nothing can be written.
+ * Makes a change together with its audit entry. Resolves with the number of the experiment, the holdout or the saved
+ * metric. By then, the change is durable and every later decision uses it. Throws 400, 404 `not_found`, and 503 if
+ * nothing can be written.
  */
 export async function changeExperiment(
   { request, services, projectId, nowMs, actor }: ExperimentCall,
@@ -100,6 +106,11 @@ export function presentExperiment(call: ExperimentCall, view: ExperimentView) {
 /** Returns the JSON of a holdout. */
 export function presentHoldout(call: ExperimentCall, holdout: Holdout) {
   return holdoutBody(showingOf(call), holdout)
+}
+
+/** Returns the JSON of a saved metric. */
+export function presentSavedMetric(call: ExperimentCall, metric: SavedMetric) {
+  return savedMetricBody(showingOf(call), metric)
 }
 
 function showingOf({ services, projectId }: ExperimentCall) {

@@ -1,9 +1,10 @@
-/** The schemas of experiments and holdouts. Source: docs/compatibility/experiments.md, "Fields". */
+/** The schemas of experiments, holdouts and saved metrics. Source: docs/compatibility/experiments.md, "Fields". */
 import {
   EXPERIMENT_DESCRIPTION_CHARACTERS_MAX,
   EXPERIMENT_NAME_CHARACTERS_MAX,
 } from '../../../rules/experiments/edit/limits.ts'
 import { METRIC_SCHEMAS } from '../../../rules/experiments/edit/metric-fields.ts'
+import { LINK_TYPES } from '../../../rules/experiments/edit/saved-metrics.ts'
 import {
   CONCLUSIONS,
   EXPERIMENT_STATUSES,
@@ -130,6 +131,40 @@ export const HOLDOUT_CHANGES = is.named(
   is.openObject({}, { name: NAME, filters: HOLDOUT_FILTERS, description: DESCRIPTION }),
 )
 
+/** A saved metric in an answer. */
+export const SAVED_METRIC = is.namedObject('ExperimentSavedMetric', {
+  id: is.WHOLE,
+  name: is.TEXT,
+  description: is.nullable(is.TEXT),
+  query: METRIC,
+  tags: is.about(is.list(is.TEXT), 'Always empty.'),
+  created_by: AUTHOR,
+  created_at: is.TIME,
+  updated_at: is.TIME,
+  user_access_level: is.TEXT,
+})
+const SAVED_QUERY = is.about(is.unchecked(METRIC), 'The metric. It gets a `uuid` of its own.')
+/** A new saved metric in the body of a request. */
+export const SAVED_METRIC_DRAFT = is.named(
+  'ExperimentSavedMetricDraft',
+  is.openObject({ name: NAME, query: SAVED_QUERY }, { description: DESCRIPTION }),
+)
+/** The changes of a saved metric in the body of a request. */
+export const SAVED_METRIC_CHANGES = is.named(
+  'ExperimentSavedMetricChanges',
+  is.openObject({}, { name: NAME, description: DESCRIPTION, query: SAVED_QUERY }),
+)
+const LINK_METADATA = is.openObject({ type: is.choice(...LINK_TYPES) })
+const LINK = is.object({
+  id: is.WHOLE,
+  experiment: is.WHOLE,
+  saved_metric: is.about(is.WHOLE, 'Number of the saved metric.'),
+  metadata: LINK_METADATA,
+  created_at: is.TIME,
+  query: METRIC,
+  name: is.TEXT,
+})
+
 /** An experiment in an answer. */
 export const EXPERIMENT = is.namedObject('Experiment', {
   id: is.WHOLE,
@@ -140,11 +175,14 @@ export const EXPERIMENT = is.namedObject('Experiment', {
   feature_flag: is.about(is.nullable(SUMMARY), 'Null if the flag was removed permanently.'),
   holdout_id: is.nullable(is.WHOLE),
   holdout: is.nullable(HOLDOUT),
-  exposure_cohort: is.about(is.NOTHING, 'Always null, because experiments make no cohorts.'),
+  exposure_cohort: is.about(
+    is.nullable(is.WHOLE),
+    'Number of the cohort of the exposed persons. Null until it is created.',
+  ),
   exposure_criteria: is.nullable(EXPOSURE),
   parameters: PARAMETERS,
   ...METRICS,
-  saved_metrics: is.about(is.list(is.ANY), 'Always empty, because there are no saved metrics.'),
+  saved_metrics: is.about(is.list(LINK), 'The saved metrics that the experiment uses.'),
   secondary_metrics: is.about(is.list(is.ANY), 'Always empty. An older form of metrics.'),
   filters: is.about(is.JSON_OBJECT, 'Always empty. An older form of metrics.'),
   stats_config: is.nullable(STATS),
@@ -181,7 +219,12 @@ const CHANGED = {
   metrics: is.about(METRICS_SENT, 'Replaces the primary metrics.'),
   metrics_secondary: METRICS_SENT,
   metrics_guard: METRICS_SENT,
-  saved_metrics_ids: is.about(is.ANY, 'Not supported. A value is refused with 400.'),
+  saved_metrics_ids: is.about(
+    is.nullable(
+      is.list(is.unchecked(is.openObject({ id: is.WHOLE }, { metadata: LINK_METADATA }))),
+    ),
+    'Replaces the saved metrics that the experiment uses. Without `metadata`, a metric is primary.',
+  ),
   stats_config: is.nullable(STATS),
   start_date: is.nullable(is.TEXT),
   end_date: is.nullable(is.TEXT),

@@ -6,6 +6,7 @@ import {
   type ExperimentFilter,
   LISTED_STATUSES,
 } from '../../../rules/experiments/edit/experiment-list.ts'
+import { withWireTimes } from '../../../rules/persons/person-answer.ts'
 import {
   type AnyRoute,
   type Call,
@@ -17,6 +18,7 @@ import {
 import * as is from '../../server/schema.ts'
 import { collectionOf } from '../collection.ts'
 import { ask } from '../organization/organization-services.ts'
+import { COHORT } from '../persons/cohorts.ts'
 import {
   changedExperiment,
   type ExperimentCall,
@@ -24,7 +26,6 @@ import {
   experimentInPath,
   placeInPath,
   presentExperiment,
-  refuseSavedMetrics,
   requireFlagEdit,
   requireKeyEdit,
   visibleExperiment,
@@ -37,6 +38,7 @@ import {
   EXPERIMENT_DRAFT,
   SHIPPED,
 } from './experiment-schemas.ts'
+import { createExposureCohort } from './exposure-cohort.ts'
 
 const BASE = '/api/projects/:project_id/experiments/'
 const READER = inProject('experiment:read')
@@ -91,8 +93,7 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         body: EXPERIMENT_DRAFT,
         errors: ['does_not_exist'],
         async make(call) {
-          const { saved_metrics_ids, ...input } = call.body()
-          refuseSavedMetrics(saved_metrics_ids)
+          const input = call.body()
           requireKeyEdit(call, input.feature_flag_key)
           return changedExperiment(call, { action: 'create', input })
         },
@@ -101,8 +102,7 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         body: EXPERIMENT_CHANGES,
         errors: ['does_not_exist'],
         async change(call, view) {
-          const { saved_metrics_ids, ...input } = call.body()
-          refuseSavedMetrics(saved_metrics_ids)
+          const input = call.body()
           requireFlagEdit(call, view)
           const { id } = view.experiment
           return changedExperiment(call, { action: 'change', id, input })
@@ -149,6 +149,20 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         return presentExperiment(call, await changedExperiment(call, copy))
       },
     }),
+    route(
+      'POST',
+      ':id/create_exposure_cohort_for_experiment/',
+      'createExposureCohort',
+      'Creates a static cohort of the persons who were exposed to an experiment until now.',
+      {
+        answers: { 201: done(is.object({ cohort: COHORT })) },
+        errors: ['query_too_large', 'query_timeout'],
+        async handle(call) {
+          const cohort = await createExposureCohort(call, await visibleExperiment(call))
+          return { cohort: withWireTimes(cohort) }
+        },
+      },
+    ),
   ],
 }
 

@@ -3,7 +3,7 @@
  * project by its key, and a cohort or a group type by its name. Shapes: PostHog
  * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
-import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import { ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
@@ -15,6 +15,8 @@ import {
   cohortsOfPortable,
   dependenciesOfPortable,
   hasNumbers,
+  type NamedObjects,
+  namesIn,
   portableFlag,
   withCohortNumbers,
 } from '../../../rules/flags/edit/portable-flag.ts'
@@ -33,6 +35,7 @@ import * as is from '../../server/schema.ts'
 import { COPY_TARGETS_MAX } from '../limits.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { changed, type PersonServices } from '../persons/person-services.ts'
+import { isScheduled, type PortableChange, portableChanges, requestOf } from './copied-schedule.ts'
 import { type FlagCall, type FlagServices, presentFlag, requireEdit } from './flag-access.ts'
 import { FEATURE_FLAG, FILTERS, PLAN } from './flag-schemas.ts'
 
@@ -55,7 +58,10 @@ const COPY = {
   ),
 }
 const COPY_OPTIONS = {
-  copy_schedule: is.about(is.BOOLEAN, 'Must be false: scheduled changes are not copied.'),
+  copy_schedule: is.about(
+    is.BOOLEAN,
+    'Also copy the scheduled changes that wait for their time, except those that the target has.',
+  ),
   copy_dependencies: is.about(
     is.BOOLEAN,
     'Also copy the flags on which the flag depends, if the target does not have them.',
@@ -110,7 +116,7 @@ export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
       body: COPY_WISH,
       answers: { 200: done(is.object({ success: is.list(FEATURE_FLAG), failed: FAILED })) },
       async handle(call) {
-        const source = sourceOf(call)
+        const source = await sourceOf(call)
         const refusal = call.services.refusal()
         if (refusal !== null) throw refusal
         const { done: success, failed } = await inEach(call, (target) => copy(call, source, target))
@@ -152,7 +158,7 @@ export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
         },
         audits: false,
         async handle(call) {
-          const source = sourceOf(call)
+          const source = await sourceOf(call)
           const { done: results, failed } = await inEach(call, (target) =>
             rehearse(call, source, target),
           )
@@ -168,6 +174,8 @@ interface Source {
   readonly flag: Flag
   readonly set: FlagSet
   readonly hasDependencies: boolean
+  /** The scheduled changes to copy with the flag. */
+  readonly changes: readonly PortableChange[]
 }
 
 /** A target project before the copy. */
@@ -175,6 +183,8 @@ interface Target {
   readonly set: FlagSet
   /** The flags to copy, in the form in which files contain flags. */
   readonly flags: readonly JsonObject[]
+  /** The names of the cohorts that the flags and their scheduled changes refer to. */
+  readonly cohorts: readonly string[]
   /** The cohorts that the target lacks. Each comes after the cohorts that it refers to. */
   readonly missing: readonly FlagCohort[]
 }
@@ -198,7 +208,7 @@ function callIn({ services, nowMs, grant }: FlagCall, projectId: number) {
 }
 
 /** Returns the flag that the body of a request asks to copy. Throws 400, 403 and 404. */
-function sourceOf(call: CopyCall): Source {
+async function sourceOf(call: CopyCall): Promise<Source> {
   requireOrganization(call)
   const {
     feature_flag_key: key,
@@ -206,9 +216,6 @@ function sourceOf(call: CopyCall): Source {
     copy_schedule: hasSchedule,
     ...wish
   } = call.body()
-  if (hasSchedule === true) {
-    throw invalidInput('copy_schedule', 'must be false, because scheduled changes are not copied')
-  }
   const set = setOf(call, from, 'feature_flag:read')
   const flag = set?.flags.find((one) => one.key === key)
   if (set === undefined || flag === undefined) {
@@ -216,7 +223,12 @@ function sourceOf(call: CopyCall): Source {
     throw new ServiceError('does_not_exist', detail, { attr: 'feature_flag_key' })
   }
   requireEdit(callIn(call, from), flag)
-  return { flag, set, hasDependencies: wish.copy_dependencies === true }
+  const { services, nowMs } = call
+  const scheduled =
+    hasSchedule === true ? await services.queries.scheduledChanges(from, flag.id) : []
+  // They are listed newest first, and a copy keeps their order.
+  const changes = portableChanges([...scheduled].reverse(), flag, set, nowMs)
+  return { flag, set, hasDependencies: wish.copy_dependencies === true, changes }
 }
 
 function setOf(
@@ -262,7 +274,11 @@ async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonO
       ignore,
     ),
   )
-  await createCohorts(call, source, set, missing)
+  requireStorable(
+    source,
+    namesAfter(set, assumed, (key) => keyNumber(set, flags, key)),
+  )
+  const made = await createCohorts(call, source, set, missing)
   const plan = await services.queries.planFlags(
     { projectId, timezone, nowMs, flags, sampleMax: 0 },
     ignore,
@@ -280,17 +296,72 @@ async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonO
   }
   const copied = services.flags.flagByKey(projectId, source.flag.key)
   if (copied === null) throw new ServiceError('not_found', 'The flag was deleted a moment ago.')
+  const own = missing.map((cohort) => ({ ...cohort, id: made.get(cohort.id) ?? 0 }))
+  const names = namesAfter(set, own, (key) => services.flags.flagByKey(projectId, key)?.id ?? null)
+  await copySchedule(call, source, copied, names)
   return presentFlag(callIn(call, projectId), copied, false)
+}
+
+/** Throws 400 if a scheduled change refers to something that the target will not have. */
+function requireStorable({ changes, flag }: Source, names: NamedObjects): void {
+  const details = changes.flatMap((change) => requestOf(change, names).faults)
+  requirePossible({ faults: details.map((detail) => ({ key: flag.key, detail: `${detail}.` })) })
+}
+
+/** Returns the names of a target that has further cohorts. */
+function namesAfter(
+  { cohorts, groupTypes }: FlagSet,
+  added: readonly FlagCohort[],
+  flagNumber: NamedObjects['flagNumber'],
+): NamedObjects {
+  const all = new Map([...cohorts, ...added.map((cohort) => [cohort.id, cohort] as const)])
+  return namesIn({ cohorts: all, groupTypes }, flagNumber)
+}
+
+/** Returns the number of a flag of the target. A flag that is copied too has none yet, so any number stands for it. */
+function keyNumber(set: FlagSet, copied: readonly JsonObject[], key: string): number | null {
+  const known = set.flags.find((one) => one.key === key)?.id
+  return known ?? (copied.some((one) => one['key'] === key) ? FIRST_ASSUMED_ID : null)
+}
+
+/** Schedules the changes that the target does not have yet. Throws 400 if the flag does not accept one of them. */
+async function copySchedule(
+  { services, request, actor, nowMs }: CopyCall,
+  { changes }: Source,
+  { id: flagId, projectId }: Flag,
+  names: NamedObjects,
+): Promise<void> {
+  if (changes.length === 0) return
+  const known = await services.queries.scheduledChanges(projectId, flagId)
+  for (const change of changes) {
+    const { request: wanted } = requestOf(change, names)
+    if (isScheduled(wanted, known)) continue
+    const command = { kind: 'create', flagId, request: wanted } as const
+    try {
+      await request.noting((entry) => {
+        const objectId = `scheduled change of flag ${flagId}`
+        const audit = entry === undefined ? undefined : { ...entry, projectId, objectId }
+        return services.queries.scheduleFlag({ projectId, actor, nowMs, command, audit })
+      })
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      const detail = `The flag was copied, but not all of its scheduled changes: ${error.message}`
+      throw new ServiceError('invalid_input', detail, { cause: error })
+    }
+  }
 }
 
 async function rehearse(call: CopyCall, source: Source, set: FlagSet) {
   const { services, request, nowMs } = call
   const { projectId, timezone } = set
-  const { flags, missing } = targetOf(call, source, set)
+  const { flags, cohorts: names, missing } = targetOf(call, source, set)
   const cohorts = assumedCohorts(source, set, missing)
+  requireStorable(
+    source,
+    namesAfter(set, cohorts, (key) => keyNumber(set, flags, key)),
+  )
   const task = { projectId, timezone, nowMs, flags, cohorts, sampleMax: REHEARSAL_SAMPLE_USUAL }
   const plan = await services.queries.planFlags(task, (giveUp) => request.onLeave(giveUp))
-  const names = [...new Set(flags.flatMap(cohortsOfPortable))]
   return {
     project_id: projectId,
     cohorts: names.map((name) => {
@@ -308,7 +379,7 @@ async function rehearse(call: CopyCall, source: Source, set: FlagSet) {
  */
 function targetOf(
   call: CopyCall,
-  { flag, set: from, hasDependencies }: Source,
+  { flag, set: from, hasDependencies, changes }: Source,
   set: FlagSet,
 ): Target {
   if (set.projectId === from.projectId) {
@@ -316,18 +387,22 @@ function targetOf(
   }
   const flags = [portableFlag(flag, from)]
   const keys = new Set([flag.key])
+  const planned = changes.map(({ conditions }) => conditions).filter((one) => one !== null)
+  const referring = [...flags, ...planned]
   // The list grows while it is read, so that it also takes the dependencies of dependencies.
-  for (const one of flags) {
+  for (const one of referring) {
     if (!hasDependencies) break
     for (const key of dependenciesOfPortable(one)) {
       const needed = from.flags.find((other) => other.key === key)
       const isThere = set.flags.some((other) => other.key === key)
       if (needed === undefined || isThere || keys.has(key)) continue
       keys.add(key)
-      flags.push(portableFlag(needed, from))
+      const dependency = portableFlag(needed, from)
+      flags.push(dependency)
+      referring.push(dependency)
     }
   }
-  if (flags.some(hasNumbers)) {
+  if (referring.some(hasNumbers)) {
     const detail =
       'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Rename or remove it first.'
     throw new ServiceError('invalid_input', detail)
@@ -337,13 +412,14 @@ function targetOf(
     if (existing !== undefined) requireEdit(callIn(call, set.projectId), existing)
   }
   const missing: FlagCohort[] = []
-  for (const name of flags.flatMap(cohortsOfPortable)) addMissing(name, from, set, missing)
+  const cohorts = [...new Set(referring.flatMap(cohortsOfPortable))]
+  for (const name of cohorts) addMissing(name, from, set, missing)
   const mayAdd = hasScope(scopesIn(call.grant, set.projectId), 'cohort:write')
   if (missing.length > 0 && !mayAdd) {
     const detail = `The target lacks the cohort ${JSON.stringify(missing[0]?.name)}. This key needs the scope \`cohort:write\` to create it.`
     throw new ServiceError('permission_denied', detail)
   }
-  return { set, flags, missing }
+  return { set, flags, cohorts, missing }
 }
 
 /**
@@ -425,12 +501,13 @@ function assumedCohorts(
   })
 }
 
+/** Creates the missing cohorts. Returns their numbers by the numbers of the cohorts of the source. */
 async function createCohorts(
   call: CopyCall,
   { set: from }: Source,
   set: FlagSet,
   missing: readonly FlagCohort[],
-): Promise<void> {
+): Promise<ReadonlyMap<number, number>> {
   const { services, grant, request } = call
   const { projectId } = set
   const made = new Map<number, number>()
@@ -454,6 +531,7 @@ async function createCohorts(
     const objectId = `cohort ${created.id}`
     await services.queries.organization('recordAudit', [{ ...entry, projectId, objectId }])
   }
+  return made
 }
 
 function requirePossible({

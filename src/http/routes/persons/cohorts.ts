@@ -35,7 +35,8 @@ import { FILTERS, SAVED_NAMES } from './question-schemas.ts'
 
 const COHORTS = '/api/projects/:project_id/cohorts/'
 
-const COHORT = is.namedObject('Cohort', {
+/** A cohort in an answer. */
+export const COHORT = is.namedObject('Cohort', {
   id: is.WHOLE,
   name: is.TEXT,
   description: is.TEXT,

@@ -1,11 +1,17 @@
-/** Builds the JSON of experiments and holdouts for clients. Source: docs/compatibility/experiments.md, "Fields". */
+/** Builds the JSON of experiments, holdouts and saved metrics for clients. Source: docs/compatibility/experiments.md, "Fields". */
 import type { JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserFacts, UserSummary } from '../../access/user.ts'
 import { minimalFlagBody } from '../../flags/edit/flag-body.ts'
 import type { Flag } from '../../flags/types.ts'
 import { authorOf } from '../../saved/saved-bodies.ts'
-import { type ExperimentView, type Holdout, holdoutVariant, statusOf } from './stored-experiment.ts'
+import {
+  type ExperimentView,
+  type Holdout,
+  holdoutVariant,
+  type SavedMetric,
+  statusOf,
+} from './stored-experiment.ts'
 
 /** The lookups that the JSON needs in addition to the stored experiment. */
 export interface ExperimentShowing {
@@ -17,10 +23,11 @@ export interface ExperimentShowing {
 /** Returns the JSON of an experiment. */
 export function experimentBody(
   showing: ExperimentShowing,
-  { experiment, holdout }: ExperimentView,
+  { experiment, holdout, savedMetrics }: ExperimentView,
 ): JsonObject {
   const { id, fields, isDeleted, createdById, createdAtMs, updatedAtMs } = experiment
   const { flag_id, flag_key, variants, parameters, running_changes: changes, ...others } = fields
+  const { saved_metrics: links = [] } = fields
   const flag = showing.flagById(flag_id)
   return {
     id,
@@ -28,9 +35,13 @@ export function experimentBody(
     feature_flag_key: flag_key ?? flag?.key ?? '',
     feature_flag: flag === null ? null : minimalFlagBody(flag),
     holdout: holdout === null ? null : holdoutBody(showing, holdout),
-    exposure_cohort: null,
+    exposure_cohort: fields.exposure_cohort ?? null,
     parameters: { ...parameters, feature_flag_variants: variants ?? variantsShown(flag) },
-    saved_metrics: [],
+    saved_metrics: links.flatMap((link) => {
+      const saved = savedMetrics.find((one) => one.id === link.saved_metric)
+      if (saved === undefined) return []
+      return { ...link, experiment: id, query: saved.fields.metric, name: saved.fields.name }
+    }),
     secondary_metrics: [],
     filters: {},
     deleted: isDeleted,
@@ -62,6 +73,26 @@ export function holdoutBody(
     created_by: createdBy,
     created_at: timeText(createdAtMs),
     updated_at: timeText(updatedAtMs),
+  }
+}
+
+/** Returns the JSON of a saved metric. */
+export function savedMetricBody(
+  showing: Pick<ExperimentShowing, 'userById'>,
+  { id, fields, createdById, createdAtMs, updatedAtMs }: SavedMetric,
+) {
+  const { name, description, metric } = fields
+  const createdBy: UserSummary | null = authorOf(showing, createdById)
+  return {
+    id,
+    name,
+    description,
+    query: metric,
+    tags: [],
+    created_by: createdBy,
+    created_at: timeText(createdAtMs),
+    updated_at: timeText(updatedAtMs),
+    user_access_level: 'editor',
   }
 }
 

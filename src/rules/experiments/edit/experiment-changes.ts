@@ -8,7 +8,8 @@ import { given, isObject, isSameJson, type JsonObject } from '../../../base/json
 import { timeText } from '../../../base/time.ts'
 import { parseTimestamp } from '../../capture/timestamp.ts'
 import type { Flag } from '../../flags/types.ts'
-import { ALPHA_BOUNDS, isAlpha, isLevel, LEVEL_BOUNDS } from '../confidence.ts'
+import { readExposure, readStats } from '../../queries/experiments/read-experiment.ts'
+import { QueryFields } from '../../queries/query-fields.ts'
 import {
   draftFilters,
   requireSameVariants,
@@ -21,6 +22,14 @@ import {
   RUNNING_CHANGES_MAX,
 } from './limits.ts'
 import { checkMetrics, METRIC_LISTS } from './metric-fields.ts'
+import {
+  type LinkContext,
+  linksIn,
+  linkType,
+  requireMetricRoom,
+  type SavedMetricDraft,
+  type SavedMetricInput,
+} from './saved-metrics.ts'
 import {
   countedKey,
   type Experiment,
@@ -45,6 +54,7 @@ export interface ExperimentInput {
   readonly metrics?: readonly unknown[] | null | undefined
   readonly metrics_secondary?: readonly unknown[] | null | undefined
   readonly metrics_guard?: readonly unknown[] | null | undefined
+  readonly saved_metrics_ids?: unknown
   readonly stats_config?: JsonObject | null | undefined
   readonly start_date?: string | null | undefined
   readonly end_date?: string | null | undefined
@@ -74,7 +84,7 @@ export type ExperimentStep =
       readonly toEveryone: boolean
     } & Ending)
 
-/** A change of an experiment or a holdout. Its result is the id of the experiment or the holdout. */
+/** A change of an experiment, a holdout or a saved metric. Its result is the id of this object. */
 export type ExperimentCommand =
   | {
       readonly action: 'create'
@@ -88,6 +98,13 @@ export type ExperimentCommand =
       readonly feature_flag_key?: string | undefined
       readonly name?: string | undefined
     }
+  | {
+      readonly action: 'set_exposure_cohort'
+      readonly id: number
+      readonly cohortId: number
+      /** The cohort that it replaces, or null. */
+      readonly formerId: number | null
+    }
   | { readonly action: 'create_holdout'; readonly fields: HoldoutFields }
   | {
       readonly action: 'change_holdout'
@@ -95,9 +112,16 @@ export type ExperimentCommand =
       readonly fields: Partial<HoldoutFields>
     }
   | { readonly action: 'delete_holdout'; readonly id: number }
+  | { readonly action: 'create_saved_metric'; readonly input: SavedMetricDraft }
+  | {
+      readonly action: 'change_saved_metric'
+      readonly id: number
+      readonly input: SavedMetricInput
+    }
+  | { readonly action: 'delete_saved_metric'; readonly id: number }
 
 /** The data that a change depends on. */
-export interface ChangeContext {
+export interface ChangeContext extends LinkContext {
   /** The flag of the experiment. */
   readonly flag: Flag
   /**
@@ -105,7 +129,6 @@ export interface ChangeContext {
    */
   readonly holdout?: Holdout | null | undefined
   readonly userId: number | null
-  readonly nowMs: number
   /** Returns a new UUID. */
   readonly uuid: () => string
 }
@@ -138,6 +161,7 @@ export function newExperiment(
     metrics: [],
     metrics_secondary: [],
     metrics_guard: [],
+    saved_metrics: [],
     stats_config: null,
     start_date: null,
     end_date: null,
@@ -147,6 +171,7 @@ export function newExperiment(
     running_changes: [],
   }
   const fields = { ...empty, ...readFields(input, empty, context) }
+  requireMetricRoom(fields)
   requireDates(fields, context.nowMs)
   requireArchivable(fields)
   const variants = variantsOfFlag(context.flag)
@@ -178,6 +203,8 @@ export function changedExperiment(
   }
   const fields: Partial<ExperimentFields> = readFields(input, old, context)
   const after: ExperimentFields = { ...old, ...fields }
+  const lists = fields.metrics ?? fields.metrics_secondary ?? fields.saved_metrics
+  if (lists !== undefined) requireMetricRoom(after)
   const wasDraft = statusOf(old) === 'draft'
   if (!wasDraft && after.start_date === null) {
     throw invalidInput('start_date', 'may not be removed. Reset the experiment with `reset/`')
@@ -282,6 +309,7 @@ export function stepOf(
           conclusion: null,
           conclusion_comment: null,
           variants: null,
+          exposure_cohort: null,
           flag_key: null,
           running_changes: [],
         },
@@ -304,7 +332,7 @@ export function duplicateOf(
   name: string,
 ): ExperimentDraft {
   const { description, type, holdout_id, exposure_criteria, parameters, stats_config } = fields
-  const { metrics, metrics_secondary, metrics_guard, variants } = fields
+  const { metrics, metrics_secondary, metrics_guard, variants, saved_metrics: links = [] } = fields
   const copy = (list: readonly JsonObject[]) => list.map(({ uuid: _, ...others }) => others)
   return {
     name,
@@ -317,6 +345,7 @@ export function duplicateOf(
     metrics: copy(metrics),
     metrics_secondary: copy(metrics_secondary),
     metrics_guard: copy(metrics_guard),
+    saved_metrics_ids: links.map(({ saved_metric: id, metadata }) => ({ id, metadata })),
     stats_config,
   }
 }
@@ -339,7 +368,7 @@ export function withChanges(
 function readFields(
   input: ExperimentInput,
   before: ExperimentFields,
-  context: Pick<ChangeContext, 'uuid' | 'nowMs'>,
+  context: LinkContext & Pick<ChangeContext, 'uuid'>,
 ): Partial<ExperimentFields> {
   const { name, description, type, holdout_id, exposure_criteria, parameters } = input
   const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
@@ -351,8 +380,17 @@ function readFields(
     if (units <= EXPERIMENT_MEMBER_UNITS_MAX) continue
     throw invalidInput(attr, `may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
   }
-  if (exposure_criteria !== undefined) checkExposure(exposure_criteria)
-  if (stats_config !== undefined) checkStats(stats_config)
+  if (exposure_criteria !== undefined) {
+    checkMember('exposure_criteria', exposure_criteria, readExposure)
+  }
+  if (stats_config !== undefined) checkMember('stats_config', stats_config, readStats)
+  const { saved_metrics: known = [] } = before
+  const saved_metrics =
+    input.saved_metrics_ids === undefined
+      ? undefined
+      : linksIn(input.saved_metrics_ids, known, context)
+  const linked = (saved_metrics ?? known).map(({ saved_metric: id }) => context.savedMetric(id))
+  const taken = new Set(linked.map((one) => one?.fields.metric['uuid']))
   return given({
     name,
     description,
@@ -360,7 +398,8 @@ function readFields(
     holdout_id,
     exposure_criteria,
     parameters: parameters === undefined ? undefined : parametersOf(parameters ?? {}),
-    ...metricsOf(input, before, context),
+    ...metricsOf(input, before, taken, context),
+    saved_metrics,
     stats_config,
     start_date: momentOf('start_date', start_date),
     end_date: momentOf('end_date', end_date),
@@ -389,14 +428,14 @@ function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): Json
 
 /**
  * Reads the lists of metrics of a body. A metric without a UUID, or with the UUID of another metric of the experiment,
- * gets a new one.
+ * gets a new one. `taken` are the UUIDs of the saved metrics that the experiment uses.
  */
 function metricsOf(
   input: ExperimentInput,
   before: ExperimentFields,
+  taken: Set<unknown>,
   { uuid, nowMs }: Pick<ChangeContext, 'uuid' | 'nowMs'>,
 ): Partial<Pick<ExperimentFields, (typeof METRIC_LISTS)[number]>> {
-  const taken = new Set<unknown>()
   for (const list of METRIC_LISTS) {
     if (input[list] === undefined) for (const metric of before[list]) taken.add(metric['uuid'])
   }
@@ -418,71 +457,24 @@ function metricsOf(
   return read
 }
 
-function checkExposure(criteria: JsonObject | null): void {
-  if (criteria === null) return
-  const { filterTestAccounts: isFiltered = true, exposure_config: config = null } = criteria
-  const { multiple_variant_handling: handling = 'exclude' } = criteria
-  if (typeof isFiltered !== 'boolean')
-    throw exposureFault('needs true or false as `filterTestAccounts`')
-  if (handling !== 'exclude' && handling !== 'first_seen') {
-    throw exposureFault('needs exclude or first_seen as `multiple_variant_handling`')
-  }
-  if (config === null) return
-  if (!isObject(config)) throw exposureFault('needs an object, or null, as `exposure_config`')
-  const { kind = 'ExperimentEventExposureConfig', event, id, properties = [] } = config
-  const isAction = kind === 'ActionsNode'
-  if (!isAction && kind !== 'ExperimentEventExposureConfig') {
-    throw exposureFault(
-      'needs ExperimentEventExposureConfig or ActionsNode as `exposure_config.kind`',
-    )
-  }
-  if (isAction ? !Number.isInteger(id) : typeof event !== 'string' || event === '') {
-    const what = isAction
-      ? 'the number of an action as `exposure_config.id`'
-      : 'the name of an event as `exposure_config.event`'
-    throw exposureFault(`needs ${what}`)
-  }
-  if (properties !== null && !Array.isArray(properties)) {
-    throw exposureFault('needs a list as `exposure_config.properties`')
+/**
+ * Throws 400 if a query cannot read a member of an experiment, so that every stored experiment has a result. `read` is
+ * the function with which queries read it.
+ */
+function checkMember(
+  attr: 'exposure_criteria' | 'stats_config',
+  value: JsonObject | null,
+  read: (fields: QueryFields) => unknown,
+): void {
+  try {
+    read(new QueryFields({ [attr]: value }))
+  } catch (error) {
+    if (error instanceof ServiceError) {
+      throw new ServiceError('invalid_input', error.message, { attr })
+    }
+    throw error
   }
 }
-
-function exposureFault(what: string): ServiceError {
-  return invalidInput('exposure_criteria', what)
-}
-
-function checkStats(config: JsonObject | null): void {
-  if (config === null) return
-  const { method = 'bayesian', bayesian, frequentist, cuped } = config
-  if (method !== 'bayesian' && method !== 'frequentist') {
-    throw invalidInput('stats_config', 'needs bayesian or frequentist as `method`')
-  }
-  const level = isObject(bayesian) ? bayesian['ci_level'] : undefined
-  const alpha = isObject(frequentist) ? frequentist['alpha'] : undefined
-  if (level !== undefined && level !== null && !isLevel(level)) {
-    throw invalidInput('stats_config', `needs ${LEVEL_BOUNDS} as \`bayesian.ci_level\``)
-  }
-  if (alpha !== undefined && alpha !== null && !isAlpha(alpha)) {
-    throw invalidInput('stats_config', `needs ${ALPHA_BOUNDS} as \`frequentist.alpha\``)
-  }
-  const horizon = config['horizon_persons'] ?? null
-  if (horizon !== null && !(typeof horizon === 'number' && horizon >= 1)) {
-    throw invalidInput('stats_config', 'needs a number, at least 1, as `horizon_persons`')
-  }
-  const days = isObject(cuped) ? (cuped['lookback_days'] ?? null) : null
-  if (
-    days !== null &&
-    !(Number.isInteger(days) && Number(days) >= 1 && Number(days) <= LOOKBACK_DAYS)
-  ) {
-    throw invalidInput(
-      'stats_config',
-      `needs a whole number from 1 to ${LOOKBACK_DAYS} as \`cuped.lookback_days\``,
-    )
-  }
-}
-
-/** The largest number of days before the exposure from which a result can read events. */
-const LOOKBACK_DAYS = 30
 
 function requireBaseline(config: JsonObject | null, keys: readonly string[]): void {
   const baseline = config?.['baseline_variant_key'] ?? null
@@ -558,7 +550,10 @@ function spoilingChanges(
 ): RunningChange['change'][] {
   const isOther = (name: keyof ExperimentFields) => !isSameJson(before[name], after[name])
   const changes: RunningChange['change'][] = []
-  if (METRIC_LISTS.some(isOther)) changes.push('metrics')
+  const linksOf = ({ saved_metrics: links = [] }: ExperimentFields) =>
+    links.map((link) => [link.saved_metric, linkType(link)])
+  const hasOtherLinks = !isSameJson(linksOf(before), linksOf(after))
+  if (METRIC_LISTS.some(isOther) || hasOtherLinks) changes.push('metrics')
   for (const name of ['exposure_criteria', 'stats_config', 'start_date'] as const) {
     if (isOther(name)) changes.push(name)
   }

@@ -16,8 +16,8 @@ import {
   statusOf,
 } from './stored-experiment.ts'
 
-/** The key of the variant with which the other variants are compared, unless the experiment names another key. */
-export const CONTROL = 'control'
+/** The key of the variant with which the other variants are compared, unless the experiment names another one. */
+const CONTROL = 'control'
 
 const DEFAULT_VARIANTS: readonly FlagVariant[] = [
   { key: CONTROL, rollout_percentage: 50 },

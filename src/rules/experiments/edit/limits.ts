@@ -12,13 +12,18 @@ export const EXPERIMENTS_MAX = 2000
  */
 export const HOLDOUTS_MAX = 100
 /**
+ * The largest number of saved metrics of a project. A further one is answered 400 `invalid_input`.
+ * @user Experiments
+ */
+export const SAVED_METRICS_MAX = 500
+/**
  * The largest number of variants of an experiment. More are answered 400 `invalid_input`.
  * @user Experiments
  */
 export const STORED_VARIANTS_MAX = 20
 /**
- * The largest number of metrics in each list of an experiment: primary, secondary and guard metrics. More are answered
- * 400 `invalid_input`.
+ * The largest number of metrics in each list of an experiment: primary, secondary and guard metrics. The saved
+ * metrics that it uses count, too. More are answered 400 `invalid_input`.
  * @user Experiments
  */
 export const METRICS_OF_LIST_MAX = 20
@@ -28,19 +33,19 @@ export const METRICS_OF_LIST_MAX = 20
  */
 export const METRIC_STEPS_MAX = 20
 /**
- * The largest number of UTF-16 units of JSON in each list of metrics, in `parameters`, in `exposure_criteria` and in
- * `stats_config`. More are answered 400 `invalid_input`.
+ * The largest number of UTF-16 units of JSON in each list of metrics, in a saved metric, in `parameters`, in
+ * `exposure_criteria` and in `stats_config`. More are answered 400 `invalid_input`.
  * @user Experiments
  */
 export const EXPERIMENT_MEMBER_UNITS_MAX = 64 * 1024
 /**
- * The largest number of characters in the name of an experiment or a holdout. A longer name is answered 400
+ * The largest number of characters in the name of an experiment, a holdout or a saved metric. A longer name is answered 400
  * `max_length`.
  * @user Experiments
  */
 export const EXPERIMENT_NAME_CHARACTERS_MAX = 400
 /**
- * The largest number of characters in the description of an experiment or a holdout, and in the comment of a
+ * The largest number of characters in the description of an experiment, a holdout or a saved metric, and in the comment of a
  * conclusion. A longer text is answered 400 `max_length`.
  * @user Experiments
  */

@@ -65,12 +65,6 @@ const NO_STEP: OwnRefusal = [
   'minItems',
 ]
 
-const STRICT: OwnRefusal = [
-  'invalid_choice',
-  '`funnel_order_type` must be ordered or unordered. Exposures would break a strict funnel.',
-  'enum',
-]
-
 /** The schema of each type of metric. */
 export const METRIC_SCHEMAS = {
   funnel: metric('funnel', ['series'], {
@@ -81,7 +75,7 @@ export const METRIC_SCHEMAS = {
       maxItems: METRIC_STEPS_MAX,
       refusals: [NO_STEP],
     },
-    funnel_order_type: { enum: ['ordered', 'unordered'], refusals: [STRICT] },
+    funnel_order_type: { enum: ['ordered', 'unordered', 'strict'] },
   }),
   mean: metric('mean', ['source'], { source: SOURCE, ...OUTLIERS, threshold: NUMBER }),
   ratio: metric('ratio', ['numerator', 'denominator'], {
@@ -130,8 +124,16 @@ export function checkMetrics(list: readonly unknown[], attr: MetricList, nowMs: 
   for (const [index, one] of list.entries()) checkMetric(one, attr, `${attr}.${index}`, nowMs)
 }
 
-function checkMetric(found: unknown, attr: MetricList, place: string, nowMs: number): void {
+/**
+ * Throws 400 with `attr` if something in a body is not a metric that a query can compute. `place` is its path in the
+ * body, for the text.
+ */
+export function checkMetric(found: unknown, attr: string, place: string, nowMs: number): void {
   if (!isObject(found)) throw fault(attr, `\`${place}\` must be an object.`)
+  if (JSON.stringify(found).length > EXPERIMENT_MEMBER_UNITS_MAX) {
+    const detail = `\`${place}\` may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON.`
+    throw fault(attr, detail)
+  }
   const { kind = 'ExperimentMetric', metric_type: type } = found
   if (kind === 'ExperimentTrendsQuery' || kind === 'ExperimentFunnelsQuery') {
     const detail = `\`${place}\` is a metric of the older kind ${kind}. Send a metric with \`kind\` ExperimentMetric.`
@@ -158,7 +160,7 @@ function checkMetric(found: unknown, attr: MetricList, place: string, nowMs: num
   }
 }
 
-function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceError {
+function refusalOf(wrong: InputFault, attr: string, place: string): ServiceError {
   const own = ownRefusal(wrong, attr)
   if (own !== null) return own
   const path = [place, ...wrong.path].join('.')
@@ -173,7 +175,7 @@ function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceE
 }
 
 /** Throws 400 if a window has no unit. A query would count days, but the client may have meant another unit. */
-function checkUnit(found: JsonObject, attr: MetricList, place: string): void {
+function checkUnit(found: JsonObject, attr: string, place: string): void {
   const { conversion_window: length = null, conversion_window_unit: unit } = found
   if (length === null || unit !== undefined) return
   const detail = `\`${place}.conversion_window_unit\` is missing. Send a unit such as day.`
@@ -193,6 +195,6 @@ function isMetricType(type: unknown): type is MetricType {
   return typeof type === 'string' && TYPES.includes(type)
 }
 
-function fault(attr: MetricList, detail: string): ServiceError {
+function fault(attr: string, detail: string): ServiceError {
   return new ServiceError('invalid_input', detail, { attr })
 }

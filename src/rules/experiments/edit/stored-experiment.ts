@@ -45,6 +45,16 @@ export interface FlagVariant {
   readonly rollout_percentage: number
 }
 
+/** The use of a saved metric by an experiment. */
+export interface MetricLink {
+  readonly id: number
+  /** The number of the saved metric. */
+  readonly saved_metric: number
+  /** Its member `type` is `primary` or `secondary`. */
+  readonly metadata: JsonObject
+  readonly created_at: string
+}
+
 /** The fields of an experiment. Times are texts in ISO 8601 that end with `Z`. */
 export interface ExperimentFields {
   readonly name: string
@@ -66,6 +76,10 @@ export interface ExperimentFields {
   readonly metrics: readonly JsonObject[]
   readonly metrics_secondary: readonly JsonObject[]
   readonly metrics_guard: readonly JsonObject[]
+  /** Absent in experiments that were stored before there were saved metrics. */
+  readonly saved_metrics?: readonly MetricLink[]
+  /** The number of the cohort of the exposed persons. Absent or null if there is none. */
+  readonly exposure_cohort?: number | null
   readonly stats_config: JsonObject | null
   readonly start_date: string | null
   readonly end_date: string | null
@@ -84,16 +98,28 @@ export interface HoldoutFields {
   readonly percentage: number
 }
 
+/** The fields of a saved metric. */
+export interface SavedMetricFields {
+  readonly name: string
+  readonly description: string | null
+  /** The metric, with a UUID of its own. */
+  readonly metric: JsonObject
+}
+
 /** An experiment. */
 export type Experiment = Saved<ExperimentFields>
 
 /** A group of persons, chosen at random, who are kept out of the experiments that use the holdout. */
 export type Holdout = Saved<HoldoutFields>
 
-/** An experiment with its holdout. */
+/** A metric that several experiments can use. A change of it changes the results of all of them. */
+export type SavedMetric = Saved<SavedMetricFields>
+
+/** An experiment with its holdout and the saved metrics that it uses. */
 export interface ExperimentView {
   readonly experiment: Experiment
   readonly holdout: Holdout | null
+  readonly savedMetrics: readonly SavedMetric[]
 }
 
 /** Returns the state of an experiment. */

@@ -38,7 +38,11 @@ const UNIT_MS: Readonly<Record<ExperimentTimeUnit, number>> = {
 const UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
 const MATHS = ['total', 'sum', 'avg', 'min', 'max', 'unique_session', 'dau'] as const
 const NUMBER_MATHS: readonly ExperimentMath[] = ['sum', 'avg', 'min', 'max']
+const ORDERS = ['ordered', 'unordered', 'strict'] as const
 const FLAG_CALLED = '$feature_flag_called'
+
+/** The order in which a person must do the steps of a funnel. */
+export type StepOrder = (typeof ORDERS)[number]
 
 /** The rule that says which persons are exposed to an experiment, and to which variant. */
 export interface ExposurePlan {
@@ -68,7 +72,7 @@ export type CountedMetric =
   | {
       readonly of: 'steps'
       readonly steps: readonly SeriesMatch[]
-      readonly isOrdered: boolean
+      readonly order: StepOrder
       readonly windowMs: number | null
       readonly lookbackMs: number | null
     }
@@ -340,22 +344,17 @@ function readCounted(
   const windowMs = readWindow(node)
   switch (type) {
     case 'funnel': {
-      const order = node.choice('funnel_order_type', ['ordered', 'unordered', 'strict'])
-      if (order === 'strict') {
-        const what = 'must be ordered or unordered, because exposures break a strict funnel'
-        throw node.fault('funnel_order_type', what)
-      }
+      const order = node.choice('funnel_order_type', ORDERS)
       const steps = node.objects('series')
       if (steps.length === 0 || steps.length > QUERY_SERIES_MAX) {
         throw node.fault('series', `must be a list of 1 to ${QUERY_SERIES_MAX} events or actions`)
       }
-      const isOrdered = order === 'ordered'
       return {
         of: 'steps',
         steps: steps.map((step) => matchOf(step, context)),
-        isOrdered,
+        order,
         windowMs,
-        lookbackMs: isOrdered ? lookbackMs : null,
+        lookbackMs: order === 'unordered' ? null : lookbackMs,
       }
     }
     case 'mean': {

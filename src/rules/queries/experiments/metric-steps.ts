@@ -1,10 +1,12 @@
 /**
- * Finds how many steps of a funnel each exposed person did, and which persons came back. A funnel begins with the
- * exposure, so only the earliest event of each step matters, and the events may come in any order. Source:
- * docs/EXPERIMENTS.md, "What counts".
+ * Finds out how many steps of a funnel each exposed person did, and who came back. The exposure is the beginning, so
+ * the earliest event of each step is enough, and the events may come in any order. Only a strict funnel also needs the
+ * events in between. Source: docs/EXPERIMENTS.md, "What counts".
  */
+import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
-import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { PacedLimits } from '../paced-limits.ts'
+import { type QueryShard, scanShard, scanShardPieces } from '../query-kind.ts'
 import {
   type CountedMetric,
   type ExposurePlan,
@@ -32,7 +34,9 @@ const STARTED = 1
 /** The state of a person who has a completion event in the window after the start event. */
 export const RETURNED = 2
 
-/** One event of each person: its time, and its sequence number, which orders events with the same time. */
+const EVERY_EVENT: SeriesMatch = { names: null, filter: null, steps: [] }
+
+/** A moment of each person: a time, and the place in the order of arrival among events at that time. */
 interface Moments {
   readonly timesMs: Float64Array
   /** Sequence numbers begin at 1, so 0 comes before every event with the same time. */
@@ -41,14 +45,16 @@ interface Moments {
 
 /** Returns the steps of a funnel that each exposed person did. Throws the same errors as `EventScanner.scan`. */
 export function metricSteps(
-  { steps, isOrdered, windowMs, lookbackMs }: CountedSteps,
+  { steps, order, windowMs, lookbackMs }: CountedSteps,
   exposure: ExposurePlan,
   exposed: ExposedPersons,
   shard: QueryShard,
 ): MetricSteps {
-  const reached = isOrdered
-    ? orderedSteps(steps, windowMs, exposure, exposed, shard)
-    : unorderedSteps(steps, windowMs, exposure, exposed, shard)
+  const reached =
+    order === 'unordered'
+      ? unorderedSteps(steps, windowMs, exposure, exposed, shard)
+      : orderedSteps(steps, windowMs, exposure, exposed, shard)
+  if (order === 'strict') keepStrict(reached, steps, windowMs, exposure, exposed, shard)
   const last = steps.at(-1)
   if (lookbackMs === null || last === undefined) return { reached, before: null }
   const source = { match: last, math: 'dau', key: null } as const
@@ -132,6 +138,65 @@ function edgeMoments(
   )
   shard.scanner.giveBack()
   return { timesMs, sequences }
+}
+
+/**
+ * Lowers `reached`, the steps that each person did in order, to the steps without another event in between. Nobody does
+ * more steps strictly than in order, and one step has no event in between, so only the events of persons with two steps
+ * or more are read. Each event needs 28 bytes of memory.
+ */
+function keepStrict(
+  reached: Uint8Array,
+  steps: readonly SeriesMatch[],
+  windowMs: number | null,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): void {
+  const isOpen = (row: number): boolean => (reached[row] ?? 0) > 1
+  if (!reached.some((count) => count > 1)) return
+  const { filter, range, match } = exposure
+  const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
+  const reachMs = windowMs ?? Number.POSITIVE_INFINITY
+  const columns = scanShard(exposed.shardOf(shard, isOpen), {
+    fromMs: range.fromMs,
+    toMs: range.toMs + (windowMs ?? 0),
+    filter,
+    series: [...steps, match, EVERY_EVENT],
+    order: 'unsorted',
+  })
+  const { timesMs, seriesMasks } = columns
+  const persons = rowsByActor(columns.persons, columns.count)
+  orderRows(persons, columns, shard.scanner)
+  const rowOfEvent = exposed.rowsOf(columns)
+  const stepsMask = 2 ** steps.length - 1
+  const exposureMask = 1 << steps.length
+  const pace = new PacedLimits(shard.scanner)
+  for (let person = 0; person < persons.keys.length; person++) {
+    const start = persons.starts[person] ?? 0
+    const end = persons.starts[person + 1] ?? 0
+    pace.count(end - start)
+    const row = rowOfEvent[persons.rows[start] ?? 0] ?? -1
+    if (row < 0) continue
+    const firstMs = exposed.firstMs[row] ?? 0
+    // Bit i: the last event was step i, and the steps before it came directly before.
+    let chains = 0
+    let done = 0
+    for (let place = start; place < end; place++) {
+      const event = persons.rows[place] ?? 0
+      const sinceMs = (timesMs[event] ?? 0) - firstMs
+      if (sinceMs < 0 || sinceMs >= reachMs || sinceMs + firstMs > endMs) continue
+      const mask = seriesMasks[event] ?? 0
+      const own = mask & stepsMask
+      // The flag is asked for again and again, so an exposure is no event in between.
+      if (own === 0 && (mask & exposureMask) !== 0) continue
+      // The event continues a chain, begins one, or repeats the last step of one.
+      chains = ((chains << 1) | 1 | chains) & own
+      done |= chains
+    }
+    reached[row] = 32 - Math.clz32(done)
+  }
+  shard.scanner.giveBack()
 }
 
 function isLater(timeMs: number, sequence: number, after: Moments, row: number): boolean {

@@ -20,7 +20,7 @@ import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 
-/** The key of the variant that is the baseline, wherever it is in the list. */
+/** The variant that is the baseline, unless the experiment names another one. */
 const CONTROL = 'control'
 const ALPHA = 0.05
 const LOOKBACK_DAYS = 14
@@ -114,9 +114,15 @@ function readVariants(fields: QueryFields, filters: QueryFields): readonly Exper
   if (new Set(variants.map(({ key }) => key)).size < variants.length) {
     throw owner.fault(name, 'must not contain the same key twice')
   }
-  const isControl = ({ key }: ExperimentVariant): boolean => key === CONTROL
-  const others = variants.filter((variant) => !isControl(variant))
-  return [...variants.filter(isControl), ...others]
+  const config = fields.within('stats_config')
+  const baseline = config.text('baseline_variant_key')
+  const isBaseline = ({ key }: ExperimentVariant): boolean => key === (baseline ?? CONTROL)
+  if (baseline !== null && !variants.some(isBaseline)) {
+    const keys = variants.map(({ key }) => key).join(', ')
+    throw config.fault('baseline_variant_key', `must be one of ${keys}`)
+  }
+  const others = variants.filter((variant) => !isBaseline(variant))
+  return [...variants.filter(isBaseline), ...others]
 }
 
 /** Reads the holdout of the experiment or, if there is none, the holdout of its flag. */
@@ -140,7 +146,8 @@ function readExperimentHoldout(
   return { variant, percentage }
 }
 
-function readExposure(fields: QueryFields): ExperimentExposure {
+/** Reads `exposure_criteria` of an experiment. Throws 400 `invalid_query`. */
+export function readExposure(fields: QueryFields): ExperimentExposure {
   const criteria = fields.within('exposure_criteria')
   const isUnfiltered = criteria.value('filterTestAccounts') !== undefined
   return {
@@ -168,7 +175,8 @@ function readExposureEvent(criteria: QueryFields): ExperimentEvent | null {
   return { kind: 'EventsNode', event, properties }
 }
 
-function readStats(fields: QueryFields): ExperimentStats {
+/** Reads `stats_config` and the plan of an experiment. Throws 400 `invalid_query`. */
+export function readStats(fields: QueryFields): ExperimentStats {
   const config = fields.within('stats_config')
   const cuped = config.within('cuped')
   const parameters = fields.within('parameters')
@@ -187,8 +195,10 @@ function readStats(fields: QueryFields): ExperimentStats {
   const effect =
     calculation.number('minimum_detectable_effect') ??
     parameters.number('minimum_detectable_effect')
+  const own = config.number('horizon_persons')
+  if (own !== null && own < 1) throw config.fault('horizon_persons', 'must be at least 1')
   const horizon =
-    config.number('horizon_persons') ??
+    own ??
     calculation.number('recommended_sample_size') ??
     parameters.number('recommended_sample_size')
   return {

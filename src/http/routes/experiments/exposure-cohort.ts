@@ -1,0 +1,84 @@
+/** Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort". */
+import { ServiceError } from '../../../base/errors.ts'
+import { addMembers } from '../../../engine/front/cohort-members.ts'
+import { definitionOf } from '../../../rules/experiments/edit/definition-of.ts'
+import type { ExperimentView } from '../../../rules/experiments/edit/stored-experiment.ts'
+import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
+import { NAME_UNITS_MAX } from '../limits.ts'
+import { changed, type PersonServices } from '../persons/person-services.ts'
+import { changeExperiment, type ExperimentCall } from './experiment-access.ts'
+
+/**
+ * Creates a static cohort of the persons who were exposed until now, and notes it in the experiment. Throws 400 if the
+ * experiment was not launched or has a cohort already, and the errors of a query.
+ */
+export async function createExposureCohort(
+  call: ExperimentCall,
+  view: ExperimentView,
+): Promise<CohortView> {
+  const { services, projectId, actor } = call
+  const { id, fields } = view.experiment
+  const formerId = fields.exposure_cohort ?? null
+  if (formerId !== null && (await cohortOf(call, formerId)) !== null) {
+    throw refused(`The experiment already has the cohort ${formerId}. Delete that cohort first.`)
+  }
+  const distinctIds = await exposedIds(call, view)
+  const refusal = services.refusal()
+  if (refusal !== null) throw refusal
+  const cohort = {
+    name: `Persons exposed to the experiment "${fields.name}"`.slice(0, NAME_UNITS_MAX),
+    description: '',
+    isStatic: true,
+    filters: null,
+    personUuids: [],
+    distinctIds: [],
+  }
+  const { id: cohortId } = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
+  const deleted = { kind: 'update_cohort', id: cohortId, changes: { deleted: true } } as const
+  try {
+    const members = { projectId, cohortId, actor, distinctIds }
+    const isStored = await addMembers(services.commands, members)
+    const made = isStored ? await cohortOf(call, cohortId) : null
+    if (made === null) throw refused('The cohort was deleted while it was made. Try again.')
+    await changeExperiment(call, { action: 'set_exposure_cohort', id, cohortId, formerId })
+    return made
+  } catch (error) {
+    // Nothing would refer to the cohort. If it cannot be deleted now, it does no harm.
+    await services.commands.run(projectId, actor, deleted).catch(() => undefined)
+    throw error
+  }
+}
+
+function exposedIds(call: ExperimentCall, view: ExperimentView): Promise<Uint32Array> {
+  const { services, projectId, nowMs } = call
+  const { fields } = view.experiment
+  if (fields.start_date === null) {
+    throw refused('The experiment was not launched yet, so nobody was exposed.')
+  }
+  const flag = services.flags.flagById(projectId, fields.flag_id)
+  if (flag === null) {
+    throw refused('The flag of the experiment was removed, so nobody knows its variants.')
+  }
+  const { directory }: Pick<PersonServices, 'directory'> = services
+  const project = directory.projectById(projectId)
+  return services.queries.exposedMembers({
+    projectId,
+    experiment: definitionOf(view, flag),
+    timezone: project?.timezone ?? 'UTC',
+    testAccountFilters: project?.testAccountFilters ?? [],
+    nowMs,
+  })
+}
+
+/** Returns a cohort that is not deleted, with the number of its members. */
+async function cohortOf(
+  { services, projectId }: ExperimentCall,
+  id: number,
+): Promise<CohortView | null> {
+  const cohorts = await services.queries.knownCohorts(projectId)
+  return cohorts.find((cohort) => cohort.id === id) ?? null
+}
+
+function refused(detail: string): ServiceError {
+  return new ServiceError('invalid_input', detail)
+}
