@@ -64,29 +64,32 @@ import { isShortage } from './store/faults.ts'
 
 /** How often the daemon checks whether other processes changed projects or keys. */
 const DIRECTORY_REFRESH_MS = 200
-/** How often the free disk space and the data directory itself are checked. */
+/** How often the free disk space is checked, and how often the daemon checks that its data directory still exists. */
 const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
 /** How often the processing thread checks for changed flags when no event causes such a check (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
-/** Memory for large bodies is released if it was not needed for this time. */
+/** The time after which memory for large bodies is released if it was not needed. */
 const SLABS_RELEASE_MS = 20_000
 /** The time between two points of the status history. */
 const MINUTE_MS = 60_000
 /**
- * The times for which a stop waits: for answers to received requests, and for the processing of events. Events that are
- * not processed in this time stay in the log.
+ * The maximum times for which a stop waits: for the answers to received requests, and for the processing of events.
+ * Unprocessed events stay in the log.
  */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
-/** The longest time that a start waits for the blocks of an earlier process to be processed, before it listens. */
+/**
+ * The maximum time for which a start waits, before it listens, for the processing of blocks that an earlier process
+ * accepted.
+ */
 const CATCH_UP_MS_MAX = 3000
-/** After a failed write, the time for which the process continues, so that the last answers can be sent. */
+/** The time for which the process continues after a failed write, so that the last answers can be sent. */
 const FAILURE_GRACE_MS = 250
-/** How often the start of the first thread is attempted, and the pause between two attempts. */
+/** The number of attempts to start the first thread, and the pause between two attempts. */
 const START_ATTEMPTS = 40
 const START_PAUSE_MS = 250
-/** A commit that takes longer than this is considered as hung. The watchdog may then end the process. */
+/** If a commit takes longer than this, it counts as stalled, and the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
 
 /** The public interface of a running daemon. */
@@ -96,9 +99,12 @@ export interface Daemon {
   readonly port: number
   /** The HTTP library in use. */
   readonly httpServer: HttpServerName
-  /** Stops accepting requests, answers the received ones, finishes queued work, and closes the stores. */
+  /**
+   * Stops accepting requests, answers the requests that were already received, finishes queued work, and closes the
+   * stores.
+   */
   stop(): Promise<void>
-  /** Resolves if the daemon has failed and must be restarted. Otherwise it never settles. */
+  /** Resolves if the daemon has failed and must be restarted. Otherwise, the promise stays pending. */
   readonly failed: Promise<unknown>
 }
 
@@ -121,11 +127,11 @@ export interface DaemonOptions {
   readonly cohortsMs?: number
   /** How often the guards of ramps are checked, in milliseconds. */
   readonly guardLookMs?: number
-  /** True if another daemon of this process reports to the service manager, so that this one does not. */
+  /** True if another daemon in this process reports to the service manager. This daemon then reports nothing. */
   readonly isBeside?: boolean
   /** The folder with the files of the console. The default is the output folder of the build. */
   readonly consoleFolder?: URL
-  /** The file that each thread runs. It chooses the stores of the threads. The default is thread.ts. */
+  /** The file that each thread runs. It determines which stores the threads use. The default is thread.ts. */
   readonly threads?: URL
   /**
    * The project key of `tenrec dev`, for which the daemon has additional routes. Without a key, these routes do not
@@ -135,7 +141,7 @@ export interface DaemonOptions {
 }
 
 /**
- * Opens the data directory, which must be initialised, and serves requests. Throws OperatorError if the directory is in
+ * Opens the data directory, which must be initialized, and serves requests. Throws OperatorError if the directory is in
  * use or damaged, or if the port is taken. In that case, everything that was opened is closed again.
  */
 export async function startDaemon(
@@ -382,8 +388,7 @@ class RunningDaemon implements Daemon {
     await (this.#cluster?.start() ?? this.#openLog())
     this.#loop.start()
     this.#copy?.start()
-    // The daemon listens only after this, so that its first client finds the events that were accepted before the
-    // start.
+    // The daemon starts to listen only now. The first client then finds the events that were accepted before the start.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
@@ -410,8 +415,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * Opens the log. Threads that start at the same time briefly open many files. If the limit of open files is too low,
-   * the thread ends before it has done anything, and the start is repeated.
+   * Opens the log. Threads that start at the same time open many files for a moment. If the limit of open files is too
+   * low for this, the thread ends before it has done anything, and its start is repeated.
    */
   async #openLog(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
@@ -546,7 +551,7 @@ class RunningDaemon implements Daemon {
       queries,
       projectId,
       reset: () => {
-        // Resets run one after the other, because each replaces the project that the previous one created.
+        // Resets run one after the other, because each reset replaces the project that the previous one created.
         lastReset = lastReset.then(resetNow, resetNow)
         return lastReset
       },
@@ -655,7 +660,7 @@ class RunningDaemon implements Daemon {
     this.#noteReleased(result.released ?? null)
     this.#groupCommit.trim(result.processed)
     this.#shares.learn(result.elapsedMs)
-    // The events that were just processed now take space in the store, so the free space is computed again.
+    // The processed events now take space in the store, so the free space is computed again.
     if (result.eventCount > 0) void this.#disk.refresh(this.#loop.backlogBytes)
     this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
@@ -706,8 +711,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * Ends the daemon when the outcome of a write is unknown or a thread was lost, because this process must not write
-   * any more. Waiting requests have received 503. The service manager starts a new process.
+   * Ends the daemon. Called when the outcome of a write is unknown or a thread was lost, because this process must not
+   * write any more then. Waiting requests have received 503. The service manager starts a new process.
    */
   #fail(message: string, cause?: unknown): void {
     if (this.#failure !== undefined) return

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The entry of the process: passes the arguments to the command line. The rest of the program is loaded only if Tenrec
- * supports this release of Node and the limits of the process are high enough.
+ * The entry of the process. It passes the arguments to the command line. Before it loads the rest of the program, it
+ * checks that Tenrec supports this release of Node and that the limits of the process are high enough.
  */
 import { nodeObstacle } from './base/node-versions.ts'
 import { commandObstacle } from './base/process-limits.ts'

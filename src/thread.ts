@@ -44,8 +44,8 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
       import('./engine/processor/processing-attempts.ts'),
     ])
   const outbox = new BoundedOutbox()
-  // All processors of the thread share one record of attempts. If its file cannot be opened, the record is in memory
-  // only.
+  // All processors of the thread share one record of processing attempts. If the file of the record cannot be opened,
+  // the record is only in memory.
   const attempts = new ProcessingAttempts(settings.dataDir, shared === null)
   return {
     processor: (settings, damage) =>

@@ -1,7 +1,7 @@
 /** The URL under which programs on this machine reach a daemon. */
 import type { Settings } from './settings.ts'
 
-/** Hosts that a daemon can listen on but that nobody can connect to. For each, the host to connect to instead. */
+/** Addresses on which a daemon can listen but to which nobody can connect, each with the host to use instead. */
 const ALL_ADDRESSES: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /** Returns the URL of a port on a host. The host may be an IPv6 address. */

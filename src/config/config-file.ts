@@ -5,7 +5,7 @@ import { UsageError } from '../base/errors.ts'
 import { SETTING_NAMES, SETTINGS } from './settings-table.ts'
 import { didYouMean } from './suggestion.ts'
 
-/** A value, and its place in the file for messages, such as `/etc/tenrec/tenrec.toml line 3`. */
+/** A value, and its location in the file for messages, such as `/etc/tenrec/tenrec.toml line 3`. */
 export interface ConfigEntry {
   readonly value: unknown
   readonly place: string
@@ -64,7 +64,7 @@ function parseSource(path: string, source: string): Record<string, unknown> {
   }
 }
 
-/** Returns the line and column at which a top-level key is set. The parser does not report them. */
+/** Returns the location of a top-level key, such as `line 3, column 1`. The parser does not report it. */
 function placeOf(source: string, key: string): string {
   const lines = source.split('\n')
   for (const [index, line] of lines.entries()) {

@@ -1,17 +1,18 @@
 /**
  * Divides the working memory. There is one budget: the setting `memory_max`, or a default that depends on the machine.
  * The budget determines the number of threads, the heap of each kind of thread, and the size of each cache and buffer.
- * Up to `USUAL_BYTES`, everything shrinks with the budget. A larger budget goes to the caches of analytic queries.
- * Pure.
+ * If the budget is smaller than `USUAL_BYTES`, every part is smaller. If it is larger than the machine needs, the rest
+ * goes to analytic queries. The functions are pure.
  *
- * The budget covers the memory of the process itself. Mapped pages of the store belong to the page cache of the system,
- * which takes them back when it needs them. For that reason, a part of a small machine is left to the page cache.
+ * The budget covers the memory of the process itself. It does not cover mapped pages of the store: they belong to the
+ * page cache of the operating system, which evicts them when it needs memory. A small machine therefore leaves a part
+ * of its memory to the page cache.
  */
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
 const MIB = 1024 ** 2
 
-/** The facts that the plan is computed from. */
+/** The facts from which the plan is computed. */
 export interface MemoryFacts {
   /** The whole budget, in bytes. */
   readonly memoryBytesMax: number
@@ -22,7 +23,7 @@ export interface MemoryFacts {
 export interface MemoryPlan {
   /** The whole budget, as in the setting `memory_max`. */
   readonly budgetBytes: number
-  /** The numbers of threads that are used if no setting gives them. */
+  /** The numbers of threads if no setting sets them. */
   readonly workerThreads: number
   readonly analyticsThreads: number
   /**
@@ -56,10 +57,7 @@ export interface MemoryPlan {
   readonly questionBytes: number
   /** The decisions that the main thread caches, with their requests and answers. */
   readonly decisionsBytes: number
-  /**
-   * The old-generation heap of each kind of thread, in MiB. If a thread needs more, it ends and another one replaces
-   * it.
-   */
+  /** The old-generation heap of each kind of thread, in MiB. A thread that needs more is ended and replaced. */
   readonly heapMib: Readonly<
     Record<'writer' | 'processor' | 'checkers' | 'readers' | 'long_readers' | 'analytics', number>
   >
@@ -71,24 +69,27 @@ export interface MemoryPlan {
   readonly idleThreadMs: number
 }
 
-/** The budget with which everything has its useful size on a machine with two cores. */
+/** The budget that is enough to give everything its useful size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
 /**
- * The memory that the budget needs for each further core: for a reading thread, an analytics thread, and half a thread
- * for long reads.
+ * The memory by which the budget grows with each further core: for a reading thread, an analytics thread, and half a
+ * thread for long reads.
  */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
 const MOST_CORES = 256
 const MOST_ANALYTICS_THREADS = 16
-/** The share of a small machine's memory that `auto` uses. The rest is for the page cache and other programs. */
+/**
+ * The share of a small machine's memory that the value `auto` of the setting uses. The rest is for the page cache and
+ * other programs.
+ */
 const MACHINE_SHARE = 0.75
 /** The memory of the process and its threads when they are idle, and of caches that are not counted elsewhere. */
 const REST_BYTES = 224 * MIB
 /** The smallest budget with which a daemon works. */
 export const MEMORY_BYTES_MIN = 128 * MIB
 
-/** Returns the budget that `auto` stands for on a machine with this much memory. */
+/** Returns the budget for the value `auto` on a machine with this much memory. */
 export function automaticBudget(machineBytes: number, coreCount: number): number {
   const cores = Math.min(MOST_CORES, Math.max(USUAL_CORES, coreCount))
   const usual = USUAL_BYTES + (cores - USUAL_CORES) * CORE_BYTES
@@ -101,7 +102,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** For how many cores the budget has enough memory. */
+  /** The number of cores for which the budget has enough memory. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -123,7 +124,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The table doubles its memory when it is more than half full. The smaller number is below such a step.
+    // The table doubles its memory when more than half of it is full. The smaller number stays below such a step.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

@@ -1,7 +1,7 @@
 /**
- * The table of all settings. The parser of flags, environment variables and the configuration file reads it, and so do
- * the help text, the command `config`, and a test that compares it with docs/CONFIGURATION.md. A new setting is a row
- * in `TABLE` and a row in that document.
+ * The table of all settings. It is read by the parser of flags, environment variables and the configuration file, by
+ * the help text, by the command `config`, and by a test that compares it with docs/CONFIGURATION.md. To add a setting,
+ * add a row to `TABLE` and a row to that document.
  */
 import { addressRange } from '../base/addresses.ts'
 import { PARTITION_MAX } from '../base/limits.ts'
@@ -23,13 +23,13 @@ import {
 import { parseWarehouse } from './warehouse-address.ts'
 
 /**
- * When a request with events is answered: after the flush to the disk, after the commit in memory, or after a majority
- * of the brokers have stored the events.
+ * The moment at which a request with events is answered: `fsync` after the flush to the disk, `commit` after the commit
+ * in memory, `replicated` after a majority of the brokers have stored the events.
  */
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
-/** The HTTP libraries. `auto` stands for the best one that works on the machine. */
+/** The HTTP libraries. `auto` chooses the best one that works on the machine. */
 const HTTP_SERVERS = ['auto', 'uws', 'node'] as const
-/** What happens when a person who is not a user yet logs in with OpenID Connect. */
+/** What happens when a person who is not yet a user logs in with OpenID Connect. */
 const NEW_USER_POLICIES = ['refuse', 'viewer'] as const
 /** One of `NEW_USER_POLICIES`. */
 type NewUserPolicy = (typeof NEW_USER_POLICIES)[number]
@@ -45,8 +45,8 @@ export interface Machine {
   /** The bytes of memory that the machine and its control groups allow. If absent, the machine counts as large. */
   readonly memoryBytes?: number
   /**
-   * The budget of working memory, when the setting `memory_max` has been read. If absent, the budget that `auto` stands
-   * for.
+   * The budget of working memory, once the setting `memory_max` has been read. If absent, the budget of the value
+   * `auto` is used.
    */
   readonly budgetBytes?: number
 }
@@ -57,19 +57,19 @@ interface SettingRow<Value> {
   readonly fileKey: string
   readonly kind: ValueKind<Value>
   readonly default: (machine: Machine) => Value
-  /** The default in words. Needed if the default depends on the machine or is null. */
+  /** The default in words. It is required if the default depends on the machine or is null. */
   readonly defaultText?: string
   /** One sentence about the setting, for the help text and the documents. */
   readonly sentence: string
   /** True if the value is never printed. A secret may also come from a file in `$CREDENTIALS_DIRECTORY`. */
   readonly isSecret?: boolean
-  /** True for a setting that may contain a secret but usually does not, so that it can also be set with a flag. */
+  /** True for a setting that may contain a secret but usually does not. Such a setting can also be set with a flag. */
   readonly isFlagAllowed?: boolean
 }
 
 /** One setting. `Value` is the type of its values. */
 export interface SettingDefinition<Value> extends SettingRow<Value> {
-  /** The flag, without the two hyphens. Null for secrets, because other users could read a flag in the process list. */
+  /** The flag, without the two hyphens. Null for secrets, because other users can read flags in the process list. */
   readonly flag: string | null
   readonly variable: string
   readonly isSecret: boolean
@@ -86,7 +86,7 @@ const GIB = 1024 ** 3
 const TIB = 1024 ** 4
 const RATE_MAX = 100_000_000
 
-/** Returns the memory plan, which contains the defaults of some settings. */
+/** Returns the memory plan, from which some settings take their defaults. */
 function planOf(machine: Machine): MemoryPlan {
   const { coreCount, budgetBytes = budgetOf(machine) } = machine
   return memoryPlan({ memoryBytesMax: budgetBytes, coreCount })
@@ -100,8 +100,8 @@ const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
 
 /**
- * Returns true for an issuer whose connection is safe. The secrets of a login travel between the provider and Tenrec,
- * so the connection must use TLS or stay on this machine.
+ * Returns true for an issuer whose connection is safe. The secrets of a login travel between the provider and Tenrec.
+ * The connection must therefore use TLS, or both must be on the same machine.
  */
 function isIssuer(value: string): boolean {
   if (!isBaseUrl(value)) return false

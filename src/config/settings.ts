@@ -27,7 +27,7 @@ export interface Origin {
   readonly text: string
 }
 
-/** The checked values of all settings, and where each came from. The object is frozen. */
+/** The checked values of all settings, and the origin of each. The object is frozen. */
 export interface Settings extends SettingValues {
   readonly origins: Readonly<Record<SettingName, Origin>>
 }
@@ -68,7 +68,7 @@ export function loadSettings(input: SettingsInput): Settings {
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
   const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
-  // The budget is read first, because the defaults of other settings depend on it.
+  // The memory budget is determined first, because the defaults of other settings depend on it.
   const budget = SETTING_NAMES.indexOf('memoryBytesMax')
   const budgetBytes =
     resolve('memoryBytesMax', found[budget]?.[1] ?? null, input.machine) ||
@@ -107,8 +107,8 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
 }
 
 /**
- * Returns a secret that the service manager passes as a file, or null. The name of the file is the key of the setting,
- * with hyphens.
+ * Returns a secret that the service manager passes as a file, or null. The file has the name of the setting, with
+ * hyphens instead of underscores.
  */
 function readCredential(fileKey: string, environment: SettingsInput['environment']): Found | null {
   const folder = environment[CREDENTIALS_VARIABLE]
@@ -157,8 +157,8 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
 }
 
 /**
- * Returns the settings of the daemons of a process, one for each partition that the process stores. The first daemon
- * serves clients. Each other daemon has a folder inside the data directory, and listens on a loopback port so that it
+ * Returns the settings of all daemons of a process: one for each partition that the process stores. The first daemon
+ * serves clients. Each of the others has a folder inside the data directory, and listens on a loopback port so that it
  * can be monitored.
  */
 export function daemonSettings(settings: Settings): readonly [Settings, ...Settings[]] {
@@ -220,8 +220,8 @@ function refuseContradictions(settings: Settings): void {
 }
 
 /**
- * Throws `UsageError` if OpenID Connect is configured without a client ID, or if everybody with an account at the
- * provider would become a user although the operator has not allowed it.
+ * Throws `UsageError` in two cases: OpenID Connect is configured without a client ID, or everybody with an account at
+ * the provider would become a user although the operator has not allowed this.
  */
 function refuseOpenProvider(settings: Settings): void {
   const { oidcIssuer, oidcClientId, oidcNewUsers, oidcEmailDomains, origins } = settings

@@ -30,7 +30,10 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
 const TRUE_WORDS = ['true', 'yes', 'on', '1']
 const FALSE_WORDS = ['false', 'no', 'off', '0']
 
-/** Returns the bytes of `20MiB` (2^20), `20MB` (10^6), `512` or a whole number, or undefined for anything else. */
+/**
+ * Parses a size in bytes: `20MiB` (20 × 2^20), `20MB` (20 × 10^6), `512`, or a whole number. Returns undefined for
+ * anything else.
+ */
 export function parseBytes(raw: unknown): number | undefined {
   if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined
   if (typeof raw !== 'string') return undefined
@@ -45,7 +48,7 @@ export function parseBytes(raw: unknown): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined
 }
 
-/** Returns the number in the largest unit that divides it exactly: 20971520 is `20MiB`, 1500 is `1500`. */
+/** Writes a size in the largest unit that divides it exactly: 20971520 becomes `20MiB`, and 1500 becomes `1500`. */
 export function formatBytes(bytes: number): string {
   for (let power = BINARY_UNITS.length - 1; power > 0; power--) {
     if (bytes > 0 && bytes % 1024 ** power === 0)
@@ -58,7 +61,9 @@ export function formatBytes(bytes: number): string {
   return String(bytes)
 }
 
-/** Returns the milliseconds of `500ms`, `30s`, `5m`, `12h` or `90d`, or undefined for anything else. */
+/**
+ * Parses a duration such as `500ms`, `30s`, `5m`, `12h` or `90d` to milliseconds. Returns undefined for anything else.
+ */
 export function parseDuration(raw: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(raw.trim())
   if (match === null) return undefined
@@ -66,7 +71,7 @@ export function parseDuration(raw: string): number | undefined {
   return Number.isSafeInteger(durationMs) ? durationMs : undefined
 }
 
-/** Returns the kind of texts that pass the test `accepts`. `allowed` describes the test. */
+/** Returns the kind of texts for which `accepts` returns true. `allowed` says in words which texts these are. */
 export function text(allowed: string, accepts: (value: string) => boolean): ValueKind<string> {
   return {
     name: 'string',
@@ -76,12 +81,12 @@ export function text(allowed: string, accepts: (value: string) => boolean): Valu
   }
 }
 
-/** Returns a kind that also allows null, for a value that is not set. Null is written as ''. */
+/** Returns a kind that also allows null, which means that the setting is not set. Null is written as ''. */
 export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
   return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }
 
-/** The number that stands for `auto`. The daemon then chooses a value for the machine. */
+/** The number that is stored for `auto`. The daemon then chooses a value for the machine. */
 const AUTOMATIC = 0
 
 /** Returns a kind that also allows the word `auto`, which is stored as `AUTOMATIC`. */
@@ -201,12 +206,12 @@ export function list(
   }
 }
 
-/** Returns the items of a text separated by commas, trimmed. An empty text has no items. */
+/** Splits a text at commas and returns the trimmed items. An empty text has no items. */
 export function splitList(raw: string): readonly string[] {
   return raw.trim() === '' ? [] : raw.split(',').map((item) => item.trim())
 }
 
-/** Returns true for the http or https URL of a server, without credentials, query or fragment. */
+/** Returns true for an http or https URL of a server. The URL must not contain credentials, a query or a fragment. */
 export function isBaseUrl(value: string): boolean {
   if (!/^https?:\/\/[^\s?#@]+$/i.test(value)) return false
   return URL.canParse(value)

@@ -2,7 +2,7 @@
  * The setting `warehouse`: the URL of ClickHouse as an operator writes it, `http://user:password@host:8123/database`.
  */
 
-/** The parts of the URL of ClickHouse, with its database and credentials. */
+/** The parts of a ClickHouse URL: server, database and credentials. */
 export interface WarehouseAddress {
   /** The scheme, host and port of the URL. */
   readonly origin: string
@@ -31,7 +31,7 @@ export function parseWarehouse(text: string): WarehouseAddress | null {
 }
 
 /**
- * Returns the host and the database in a URL of ClickHouse, such as `host:8123/database`. They contain no secret.
+ * Returns the host and the database of a ClickHouse URL, such as `host:8123/database`. The result contains no secret.
  * Returns null if the URL is not valid.
  */
 export function warehouseName(text: string): string | null {
@@ -40,8 +40,8 @@ export function warehouseName(text: string): string | null {
 }
 
 /**
- * Returns the bytes of a text in which a percent sign and two hexadecimal digits stand for a byte. The bytes need not
- * be UTF-8.
+ * Decodes a text in which a percent sign and two hexadecimal digits stand for a byte. The result need not be valid
+ * UTF-8.
  */
 function unescaped(text: string): Buffer {
   const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>

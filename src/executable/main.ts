@@ -1,7 +1,7 @@
 /**
- * The entry of the single executable: unpacks the files of the program to the cache unless they are there, and runs the
- * program from the cache. This file is bundled as a CommonJS file, the only kind that Node runs from inside an
- * executable.
+ * The entry of the single executable. It unpacks the files of the program to the cache if they are not there yet, and
+ * runs the program from the cache. This file is bundled as a CommonJS file, because Node runs no other kind from inside
+ * an executable.
  */
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire, Module } from 'node:module'
@@ -13,7 +13,7 @@ import { cacheFolders, type PackedProgram, unpackProgram } from './program-cache
 
 /** The asset with the version and the list of files. `.ci/build-file.mjs` writes it. */
 const LIST = 'files.json'
-/** The file that loads `dist/main.js`. Only a file outside of the executable can load it. */
+/** The file that loads `dist/main.js`. Code inside the executable cannot load that file. */
 const START = 'start.cjs'
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 /** The folder beside the program in which V8 caches compiled code. */
@@ -44,7 +44,8 @@ try {
   const program = packedProgram()
   const { folder } = unpackProgram(program, programFolders(), userId())
   checkLibraries(program, folder)
-  // The store is locked with the program `flock`. If the machine does not have it, the one in this folder is used.
+  // The store is locked with the program `flock`. If the machine does not have this program, the copy in this folder is
+  // used.
   process.env['PATH'] = `${process.env['PATH'] ?? USUAL_PATH}:${join(folder, 'bin')}`
   keepCompiled(join(folder, COMPILED))
   createRequire(join(folder, START))(`./${START}`)
@@ -64,8 +65,8 @@ function startWithAllocator(): void {
 }
 
 /**
- * Loads the native library of the store. If the C library is too old for it, the user sees a sentence and not a stack
- * trace.
+ * Loads the native library of the store. If the C library of the system is too old for it, the user gets an error
+ * message instead of a stack trace.
  */
 function checkLibraries({ files }: PackedProgram, folder: string): void {
   const name = `.abi${process.versions.modules}.glibc.node`
@@ -84,7 +85,7 @@ function checkLibraries({ files }: PackedProgram, folder: string): void {
 }
 
 /**
- * Lets Node cache the compiled code of the program, which makes later starts a seventh faster. Node compares cached
+ * Lets Node cache the compiled code of the program. Later starts are then about a seventh faster. Node verifies cached
  * code with checksums, and compiles again if they differ. Threads read the name of the folder from the environment.
  */
 function keepCompiled(folder: string): void {
@@ -101,7 +102,7 @@ function packedProgram(): PackedProgram {
 }
 
 /**
- * Returns the folders that may hold the cache. If systemd creates the user of a service only while it runs,
+ * Returns the folders that may hold the cache. If systemd creates a user for the service only while the service runs,
  * CACHE_DIRECTORY is a symbolic link that systemd has made, so the link is resolved.
  */
 function programFolders(): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * The cache with the files of the single executable. It has one folder for each program, named after the hash of its
- * list of files. Every start compares each file with its hash, and writes the missing and damaged ones again. The cache
- * therefore repairs itself after a partial cleanup or a full disk.
+ * The cache with the files of the single executable. Each version of the program has its own folder, which is named
+ * after the hash of its list of files. Every start compares each file with its hash, and writes missing and damaged
+ * files again. The cache therefore repairs itself after a partial cleanup or a full disk.
  *
  * The folder must belong to this user, and no other user may be able to write to it. Otherwise another user could
  * decide which code the daemon runs.
@@ -51,14 +51,14 @@ export interface CachePlaces {
 export interface Unpacked {
   /** The folder that contains the files. */
   readonly folder: string
-  /** How many files were written because they were missing or damaged. */
+  /** The number of files that were written because they were missing or damaged. */
   readonly writtenCount: number
 }
 
 /**
- * Returns the folders that may hold the cache, best first. If `TENREC_CACHE_DIR` is set, it is the only one. Otherwise
- * they are the cache folder that systemd gives the service, the cache folder of the user, and the folder for temporary
- * files.
+ * Returns the folders that may hold the cache, the preferred one first. If `TENREC_CACHE_DIR` is set, it is the only
+ * one. Otherwise these are the cache folder that systemd gives the service, the cache folder of the user, and the
+ * folder for temporary files.
  */
 export function cacheFolders({
   environment,
@@ -82,8 +82,8 @@ export function cacheFolders({
 }
 
 /**
- * Makes sure that the files of the program are in the first folder of the list that can be used. Throws `OperatorError`
- * with the reason for each folder if none can be used.
+ * Makes sure that the files of the program are in the first usable folder of the list. If no folder is usable, throws
+ * `OperatorError` with the reason for each of them.
  */
 export function unpackProgram(
   program: PackedProgram,
@@ -110,8 +110,8 @@ export function unpackProgram(
 }
 
 /**
- * Creates the folder, which only this user can read. Throws if the folder belongs to another user, or if others can
- * write to it.
+ * Creates the folder with permissions for this user only. Throws if the folder belongs to another user, or if other
+ * users can write to it.
  */
 function claim(folder: string, userId: number): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -150,7 +150,10 @@ function isIntact(target: string, { path, sha256 }: PackedFile): boolean {
   }
 }
 
-/** Throws if the file system is mounted with `noexec`, because no binary can be loaded from it. */
+/**
+ * Throws if the file system is mounted with `noexec`, because native libraries cannot be loaded from such a file
+ * system.
+ */
 function checkExecutable({ files }: PackedProgram, target: string): void {
   const binary = files.find(({ path }) => isBinary(path))
   if (binary === undefined) return
@@ -182,19 +185,19 @@ function writeWhole(file: string, content: Uint8Array, mode: number): void {
 }
 
 /**
- * Removes the files of other programs that no process has loaded. If it is unknown which files are loaded, nothing is
- * removed.
+ * Removes the files of other versions of the program, unless a process has loaded them. If it is unknown which files
+ * are loaded, nothing is removed.
  */
 function removeUnused(folder: string, target: string): void {
   for (const name of readdirSync(folder)) {
     const other = join(folder, name)
-    // Only folders whose names this file could have chosen are removed.
+    // Only folders with names of the form that this file creates are removed.
     if (other === target || !/^\d+\.\d+\.\d+\S*-[0-9a-f]{16}$/.test(name)) continue
     if (isLoaded(other) === false) rmSync(other, { recursive: true, force: true })
   }
 }
 
-/** Returns true if a process of this machine has loaded a binary from the folder. Returns null if that is unknown. */
+/** Returns true if a process on this machine has loaded a binary from the folder. Returns null if this is unknown. */
 function isLoaded(folder: string): boolean | null {
   try {
     return readdirSync('/proc')

@@ -4,7 +4,8 @@
  */
 
 /**
- * Counters of write transactions, shared by the threads that use the store. Two elements for each kind:
+ * Counters of write transactions, shared by the threads that use the store. There are two elements for each kind of
+ * transaction:
  *
  *             ALL_WRITES = 0              CHANGING_WRITES = 2
  *   index     0              1            2              3
@@ -15,14 +16,14 @@
 let openWrites: Int32Array | undefined
 let writeDepth = 0
 
-/** The index at which all write transactions are counted. */
+/** The index of the counters of all write transactions. */
 export const ALL_WRITES = 0
-/** The index at which the write transactions that change data visible to readers are counted. */
+/** The index of the counters of those write transactions that change data which readers can see. */
 export const CHANGING_WRITES = 2
 
 /**
- * Counts a write transaction as open while `action` runs, and returns its result. Set `isRearranging` for a transaction
- * that changes nothing a reader can see. Only environment.ts calls this function.
+ * Counts a write transaction as open while `action` runs, and returns the result of `action`. Set `isRearranging` if
+ * the transaction changes nothing that a reader can see. Only environment.ts calls this function.
  */
 export function counted<T>(action: () => T, isRearranging: boolean): T {
   writeDepth++
@@ -36,15 +37,15 @@ export function counted<T>(action: () => T, isRearranging: boolean): T {
   try {
     return action()
   } finally {
-    // A thread that ends within the transaction does not get here, so the transaction stays counted as open.
+    // If the thread ends within the transaction, this line is not reached. The transaction then stays counted as open.
     writeDepth--
     if (openWrites !== undefined) for (const kind of kinds) Atomics.sub(openWrites, kind, 1)
   }
 }
 
 /**
- * Makes the write transactions of this thread count in `counter`, an array of 4 elements: see `openWrites`. A thread
- * that ends within a write transaction leaves the transaction counted as open and the environment locked.
+ * Sets the array of four counters (see `openWrites`) that the write transactions of this thread use. If a thread ends
+ * within a write transaction, the transaction stays counted as open and the environment stays locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter
@@ -86,7 +87,10 @@ export class DamagedRecordError extends Error {
     this.key = digits
   }
 
-  /** The table and, where the key contains no text of a client, the key. It is safe to show to anyone. */
+  /**
+   * The table and the key. The key is left out if it may contain a text of a client, so the result is safe to show to
+   * anyone.
+   */
   get place(): string {
     return NUMBERED_TABLES.has(this.table)
       ? `table ${this.table}, key ${this.key}`
@@ -97,7 +101,7 @@ export class DamagedRecordError extends Error {
 /** Receives the error of each record that is damaged or missing and was therefore skipped. */
 export type DamageListener = (error: DamagedRecordError) => void
 
-/** Returns the result of `read`, or null if it met a damaged record. The error then goes to `onDamage`. */
+/** Returns the result of `read`. If `read` finds a damaged record, passes the error to `onDamage` and returns null. */
 export function attempt<T>(read: () => T, onDamage: DamageListener): T | null {
   try {
     return read()
@@ -108,15 +112,15 @@ export function attempt<T>(read: () => T, onDamage: DamageListener): T | null {
   }
 }
 
-/** A damage listener for callers that must not skip a record: it throws the error. */
+/** A damage listener for callers that cannot continue without the record: it throws the error. */
 export function refuseDamage(error: DamagedRecordError): never {
   throw error
 }
 
-/** A shortage of the machine: no disk space, no file descriptors, or a read that failed. */
+/** A resource that the machine lacks: disk space or file descriptors. `io` means that a read failed. */
 export type Shortage = 'disk' | 'files' | 'io'
 
-/** The shortage that an error of the file system stands for, by its code. */
+/** The shortage that each error code of the file system stands for. */
 const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
@@ -131,13 +135,13 @@ const READS: ReadonlySet<string> = new Set(
   'access fstat lstat open opendir read readlink realpath scandir stat statfs statx'.split(' '),
 )
 /**
- * The shortages that LMDB reports before it writes anything, by the text of the error. A full disk that LMDB meets
- * while it writes is not one of them: see `isBeyondRepair`.
+ * The shortages that LMDB reports before it writes anything, by the text of the error. The error of a disk that becomes
+ * full during a write is not included: see `isBeyondRepair`.
  */
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // A thread or a process could not be started.
+  // The process could not start a thread or another process.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 
@@ -178,13 +182,14 @@ export class CommitFailedError extends Error {
 
 /**
  * Error numbers of LMDB after which neither the environment nor the memory of the process can be trusted: EIO, ENOSPC
- * and EROFS while it writes pages (lmdb-js then writes its message beyond an allocation), MDB_PANIC and MDB_CORRUPTED.
+ * and EROFS during a write of pages (lmdb-js then writes its message past the end of a buffer), MDB_PANIC and
+ * MDB_CORRUPTED.
  */
 const BROKEN_CODES: ReadonlySet<unknown> = new Set([5, 28, 30, -30_795, -30_796])
 
 /**
  * Returns whether the process must end after this error, because it is unknown which data is durable. After any other
- * error the environment is in the state before the transaction.
+ * error, the environment is in the state before the transaction.
  */
 export function isBeyondRepair(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -195,13 +200,14 @@ export function isBeyondRepair(error: unknown): boolean {
 }
 
 /**
- * The steps of maintenance, which run while the store is idle. Stored files refer to them by their index in this list.
+ * The steps of maintenance, which run while the store is idle. Stored files refer to a step by its index in this list,
+ * so the order must not change.
  */
 export const MAINTENANCE_STEPS = ['merge', 'erase', 'index', 'names', 'fold'] as const
 /** One of `MAINTENANCE_STEPS`. */
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 
-/** Runs maintenance steps, and pauses those that failed. */
+/** Runs maintenance steps, and pauses steps that have failed. */
 export interface StepGuard {
   /** Returns whether a step is paused. `first` is the first sequence number of a merge, or 0 for other steps. */
   isPaused(step: MaintenanceStep, projectId?: number, first?: number): boolean
@@ -209,7 +215,7 @@ export interface StepGuard {
   run<T>(step: MaintenanceStep, action: () => T, projectId?: number, first?: number): T
 }
 
-/** A guard without a record: it rethrows errors and pauses nothing. */
+/** A guard that records nothing: it rethrows errors and pauses no step. */
 export const NO_GUARD: StepGuard = {
   isPaused: () => false,
   run: (_step, action) => action(),

@@ -1,6 +1,5 @@
 /**
- * Opens the store of a data directory: for a daemon, which fills the directory at its first start, or for one command,
- * with or without a running daemon.
+ * Opens the store of a data directory, for a daemon or for one command. A command can run while a daemon runs.
  *
  * The first start fills an empty directory with an organization, its owner, project 1 and its keys, and writes the keys
  * to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file is written to
@@ -44,17 +43,17 @@ export interface FirstStart extends FirstKeys {
   readonly credentialsPath: string
 }
 
-/** A data directory that contains everything a daemon needs. It stays locked until it is released. */
+/** A data directory with everything that a daemon needs. It stays locked until it is released. */
 export interface FilledDataDir {
   readonly dataDir: DataDir
-  /** Null if the directory was filled by an earlier start. */
+  /** The credentials of the first start, or null if an earlier start filled the directory. */
   readonly first: FirstStart | null
 }
 
 /**
- * Joins the catalogue of a cluster. It takes over the existing catalogue, or calls `fill` if there is none. `fill`
- * returns whether it created a catalogue. The result says whether the catalogue that `fill` created is the one of the
- * cluster.
+ * Joins the catalogue of a cluster. If the cluster has a catalogue, it is taken over. Otherwise `fill` is called, which
+ * returns whether it has created a catalogue. The result says whether the catalogue that `fill` created is the one of
+ * the cluster.
  */
 export type JoinCatalogue = (fill: () => boolean, path: string) => Promise<boolean>
 
@@ -132,8 +131,8 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
 }
 
 /**
- * Refuses preset keys that are the public keys of `tenrec dev`: with them anyone could use the daemon. Throws
- * `UsageError`.
+ * Throws `UsageError` if a preset key is one of the public keys of `tenrec dev`. Anyone could use a daemon with such a
+ * key.
  */
 function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Settings): void {
   const keys = { project: bootstrapProjectKey, personal: bootstrapPersonalKey }
@@ -146,8 +145,8 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
 }
 
 /**
- * Refuses a data directory, or a copy of one, that `tenrec dev` filled. It must not be served to others. Throws
- * `OperatorError`.
+ * Throws `OperatorError` if `tenrec dev` has filled the data directory or the original of a copied one. The keys of
+ * such a store are public, so it must not be served to others.
  */
 function refuseDevelopmentStore(store: ProjectStore, path: string): void {
   if (!store.hasDevelopmentKey) return
@@ -207,7 +206,8 @@ export interface StoreRequest {
   /** The parts that must be usable. */
   readonly environments: readonly PartName[]
   /**
-   * True if the command writes. It then locks the directory against other commands; only a daemon may use it meanwhile.
+   * True if the command writes. It then locks the directory, so that no other command can write. Only a daemon may use
+   * the store meanwhile.
    */
   readonly isWriting: boolean
   readonly clock?: Clock
@@ -236,8 +236,8 @@ export async function openStore<T>(
 }
 
 /**
- * Opens only the events, runs `action` with them, and closes them. Used to export the rest of a damaged store: nothing
- * is written, and the other environments may be damaged or missing.
+ * Opens only the events, runs `action` with them, and closes them. It is used to export what is left of a damaged
+ * store: nothing is written, and the other environments may be damaged or missing.
  */
 export async function openEvents<T>(
   dataDir: string,
@@ -268,12 +268,12 @@ export class OpenStore {
     return this.#part('organization', () => new OrganizationStore(this.path, this.#clock))
   }
 
-  /** The stored data about the users for which flags are decided. */
+  /** The stored flags, and the changes that are scheduled for them. */
   get flags(): FlagStore {
     return this.#part('flags', () => new FlagStore(this.path))
   }
 
-  /** The stored data about the users for whom flags are decided. */
+  /** The data about persons and groups that flag decisions need. */
   get decisions(): DecisionSourceReader {
     return this.#part('decisions', () => new DecisionSourceReader(this.path))
   }
@@ -298,7 +298,7 @@ export class OpenStore {
   }
 
   #part<T extends { close(): Promise<void> }>(name: string, open: () => T): T {
-    // The part under a name was created by an earlier call with the same type.
+    // If the part exists, an earlier call with the same name, and therefore the same type, has created it.
     const part = (this.#opened.get(name) as T | undefined) ?? open()
     this.#opened.set(name, part)
     return part
@@ -306,8 +306,8 @@ export class OpenStore {
 }
 
 /**
- * Returns the position up to which a directory has followed a shared log, or null if it follows none. Throws
- * `DamagedRecordError`.
+ * Returns the position up to which the store in a directory has followed a shared log, or null if it follows none.
+ * Throws `DamagedRecordError`.
  */
 export function readOrigin(dataDir: string): LogOrigin | null {
   const tables = ['shared_log']
@@ -315,14 +315,14 @@ export function readOrigin(dataDir: string): LogOrigin | null {
   try {
     return loadOrigin(environment.table('shared_log'))
   } finally {
-    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
+    // The environment is closed when the call returns. The promise only waits for writes, and there were none.
     void environment.close()
   }
 }
 
 /**
- * Stores the position in the shared log, or removes it if `origin` is null: the directory then belongs to a single
- * machine. No other process may have the store open for processing.
+ * Stores the position in the shared log. If `origin` is null, removes the position: the directory then belongs to a
+ * single machine. No process may be processing events in this store.
  */
 export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
   const tables = ['shared_log']
@@ -331,14 +331,15 @@ export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
     const table = environment.table('shared_log')
     environment.write(() => (origin === null ? clearOrigin(table) : storeOrigin(table, origin)))
   } finally {
-    // The same as above: the write has ended.
+    // The environment is closed when the call returns, and the write has ended.
     void environment.close()
   }
 }
 
 /**
- * Assigns a partition of a cluster to a directory, or checks that it has this partition. The assignment is permanent,
- * because blocks of another partition would be mistaken for the next blocks of this one. Throws `OperatorError`.
+ * Assigns a partition of a cluster to a directory. If the directory has a partition already, checks that it is this
+ * one. The assignment is permanent, because blocks of another partition would be mistaken for the next blocks of this
+ * one. Throws `OperatorError`.
  */
 export function claimPartition(dataDir: string, partition: number): void {
   const origin = readOrigin(dataDir)

@@ -1,6 +1,6 @@
 /**
- * Tests how much memory the process may use: that of the machine, and the limits of control groups of both versions
- * with all parent groups.
+ * Tests how much memory the process may use: the memory of the machine, limited by the control groups of the process
+ * and all their parents, in both versions of control groups.
  *
  * @lane quick
  */

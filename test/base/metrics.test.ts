@@ -1,5 +1,5 @@
 /**
- * Tests the text that Prometheus reads.
+ * Tests the text of the metrics that Prometheus reads.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests which releases of Node are supported, and the message on an old one.
+ * Tests which releases of Node are supported, and the message that users of an old release get.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Tests that memory figures of the process are available when no file can be opened: they are the previous ones.
+ * Tests that the memory figures of the process are available even if no file can be opened. The figures are then the
+ * previous ones.
  *
  * @lane quick
  */

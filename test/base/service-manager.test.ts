@@ -1,5 +1,6 @@
 /**
- * Tests the sd_notify protocol from the other end, with a datagram socket bound by the test.
+ * Tests the sd_notify protocol from the side of the service manager: the test binds the datagram socket that receives
+ * the messages.
  *
  * @lane quick
  */

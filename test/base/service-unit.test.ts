@@ -1,6 +1,6 @@
 /**
- * Tests the files of systemd/: the unit has the documented properties, and the example names every setting. The steps
- * of docs/OPERATIONS.md are the ones that .ci/try-systemd runs, those of docs/CLUSTER.md the ones of .ci/try-cluster.
+ * Tests the files of systemd/: the unit has the documented properties, and the example names every setting.
+ * docs/OPERATIONS.md contains the steps that .ci/try-systemd runs, and docs/CLUSTER.md those that .ci/try-cluster runs.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Tests slabs: a fixed number of each size, with one holder at a time and no access after release.
+ * Tests slabs, which are reused blocks of memory. There is a fixed number of slabs of each size. A slab has one holder
+ * at a time, and nobody can access it after its release.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Stack traces of built files name the sources, and stay as they are where there is no source map.
+ * Tests that stack traces of built files name the source files. Without a source map, a stack trace stays unchanged.
  *
  * @lane quick
  */

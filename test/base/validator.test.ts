@@ -1,5 +1,6 @@
 /**
- * Schemas are compiled for the first value, without a check against the schema of schemas. This test makes that check.
+ * Tests the validation of values. Also checks the schemas against the meta-schema of JSON Schema, because the program
+ * does not: it compiles a schema when it validates the first value.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Compares shell completion and the manual page with the table of commands, in the programs that read them: bash, and
- * zsh, fish, man and mandoc where they are installed.
+ * Compares shell completion and the manual page with the table of commands. The programs that read them are run: bash,
+ * and also zsh, fish, man and mandoc if they are installed.
  *
  * @lane quick
  */

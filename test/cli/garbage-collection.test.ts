@@ -1,6 +1,6 @@
 /**
- * The size of the young generation in the main thread and in other threads, the flag that sets it for the main thread,
- * and the growth of heaps.
+ * The size of V8's young generation in the main thread and in other threads, the flag that sets the size for the main
+ * thread, and the growth of heaps.
  *
  * @lane quick
  */

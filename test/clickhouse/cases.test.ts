@@ -1,5 +1,5 @@
 /**
- * Runs the worked examples of queries on events that have left their properties to ClickHouse.
+ * Runs the worked examples of queries on events whose properties are only in ClickHouse.
  *
  * @lane cluster
  */

@@ -1,5 +1,5 @@
 /**
- * Tests the erasure of copies: an erasure job erases exactly its events in ClickHouse, too.
+ * Tests the erasure of copies: in ClickHouse, too, an erasure job erases exactly the events that it covers.
  *
  * @lane cluster
  */

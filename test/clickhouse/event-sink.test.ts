@@ -1,5 +1,6 @@
 /**
- * Tests copying stored events: ClickHouse has exactly the events of the store, each once, whatever goes wrong.
+ * Tests copying stored events: whatever fails in between, ClickHouse has exactly the events of the store, each of them
+ * once.
  *
  * @lane cluster
  */

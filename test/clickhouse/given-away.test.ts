@@ -1,5 +1,5 @@
 /**
- * Tests a store with columns moved to ClickHouse: all answers are unchanged.
+ * Tests a store whose older columns were moved to ClickHouse: all answers stay the same.
  *
  * @lane cluster
  */

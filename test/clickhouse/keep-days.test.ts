@@ -1,5 +1,5 @@
 /**
- * Tests a daemon whose old events leave their properties to ClickHouse.
+ * Tests a daemon that keeps the properties of old events only in ClickHouse.
  *
  * @lane cluster
  */

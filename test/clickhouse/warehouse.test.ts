@@ -1,5 +1,5 @@
 /**
- * Tests a daemon with a warehouse in operation: killed, without ClickHouse, under load.
+ * Tests a daemon with a warehouse when the daemon is killed, when ClickHouse is not available, and under load.
  *
  * @lane cluster
  */

@@ -1,5 +1,6 @@
 /**
- * The rules of cohorts in the console: as sentences, as fields, and back to what the API stores.
+ * The rules of cohorts in the console: converted to sentences, to form fields, and back to the form that the API
+ * stores.
  *
  * @lane quick
  */

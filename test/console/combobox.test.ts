@@ -1,6 +1,6 @@
 /**
- * Fields with suggestions in Chromium: all names are offered whatever the field holds, a name counts when it is chosen
- * or finished, and the list works with the keyboard and for screen readers.
+ * Fields with suggestions in Chromium: all names are offered whatever text is in the field, a name is used once the
+ * user has chosen it or typed it completely, and the list works with the keyboard and for screen readers.
  *
  * @lane browser
  */

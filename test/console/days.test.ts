@@ -1,5 +1,5 @@
 /**
- * The ranges of the console: which days they contain, how they are asked, and how they move.
+ * The date ranges of the console: which days they contain, how they are sent to the API, and how the user moves them.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * The schedule of a flag in Chromium: a rollout with its preview, steps that are made while the page is open, halting
- * and going on, a change at a time, and cancelling.
+ * The schedule of a flag in Chromium: a gradual rollout with its preview, steps that the daemon makes while the page is
+ * open, halting and resuming, a change at a set time, and cancelling.
  *
  * @lane browser
  */

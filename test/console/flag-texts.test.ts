@@ -1,6 +1,6 @@
 /**
- * Flags in words: rules and changes as sentences, problems of drafts, shares of variants, and the line of an error in
- * a payload.
+ * How the console puts flags into words: rules and changes as sentences, the problems of a draft, the shares of
+ * variants, and the line in a payload that has an error.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Flags in Chromium: created by mouse and by keyboard, reviewed before they are saved, tested with a user, edited by two
- * users at once, taken back, and kept while the reader or the daemon is away.
+ * Flags in Chromium: created by mouse and by keyboard, reviewed before they are saved, tested with a user, edited by
+ * two users at once, changed back, and not lost while the user or the daemon is away.
  *
  * @lane browser
  */

@@ -1,6 +1,6 @@
 /**
- * The times of annotations in the console: the period of a chart in which one is drawn, and the moment that the reader
- * chose by the clocks of the project, also where they change.
+ * The times of annotations in the console: the period of a chart in which an annotation is drawn, and the time that the
+ * user chose in the time zone of the project, also on days on which the clocks change.
  *
  * @lane quick
  */

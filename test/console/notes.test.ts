@@ -1,6 +1,6 @@
 /**
- * Annotations in Chromium: marks on the axes of the pages Web, Explore and Dashboard, their texts in the card beside the
- * cursor, and adding, changing and deleting them from a click on a day.
+ * Annotations in Chromium: marks on the axes of the pages Web, Explore and Dashboard, their texts in the card beside
+ * the cursor, and how a click on a day adds, changes and deletes them.
  *
  * @lane browser
  */

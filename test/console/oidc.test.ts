@@ -1,6 +1,6 @@
 /**
- * Logins with OpenID Connect in Chromium, at a complete provider on this machine: from the login page to the page that
- * was asked for, in two tabs, and refused.
+ * Logins with OpenID Connect in Chromium, at a complete provider on this machine: a login that ends on the page the
+ * user asked for, logins in two tabs, and a refused login.
  *
  * @lane browser
  */

@@ -1,6 +1,6 @@
 /**
- * The console in Chromium behind nginx, as OPERATIONS.md sets it up. The configuration is the block of that page with
- * local addresses. It uses TLS, a public address and a path of its own.
+ * The console in Chromium behind nginx, as OPERATIONS.md sets it up. The configuration is the one on that page, with
+ * local addresses. It uses TLS, a public address, and a path for the console.
  *
  * @lane browser
  */

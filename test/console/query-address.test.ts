@@ -1,6 +1,6 @@
 /**
- * The URL of the page "Explore" describes its query completely: every query reads back equal, and options that the
- * parameters cannot express are kept.
+ * The URL of the page "Explore" describes its query completely: every query that is written to a URL and read again
+ * stays the same, and options that the parameters cannot express are kept.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * The plan of a ramp from the fields of its form.
+ * How the console makes the plan of a ramp (a gradual rollout) from the fields of its form.
  *
  * @lane quick
  */

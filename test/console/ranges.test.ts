@@ -1,6 +1,6 @@
 /**
- * The ranges, the chart and the tiles of the page "Web" in Chromium, in a project east of Greenwich: the chart adds up
- * to the tile, an old answer never looks like a new one, and the page needs few requests.
+ * The ranges, the chart and the tiles of the page "Web" in Chromium, in a project east of Greenwich: the numbers of the
+ * chart add up to the number in the tile, an old answer is never shown as a new one, and the page needs few requests.
  *
  * @lane browser
  */

@@ -1,5 +1,5 @@
 /**
- * The looks of the series of a chart.
+ * The colors and line styles that tell the series of a chart apart.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Shared dashboards in Chromium: readers without a key see the charts of the console, the range and the time, and
- * nothing that leads elsewhere. Texts are Markdown, and names with markup stay text.
+ * Shared dashboards in Chromium: readers without a key see the charts of the console, the range and the time, and no
+ * links to other pages. Texts are Markdown, and names with markup stay text.
  *
  * @lane browser
  */

@@ -1,7 +1,7 @@
 /**
- * The numbers of the console in three time zones, in Chromium: the pages Web and Explore, a dashboard and its shared
- * page show what a brute-force count of all stored events gives by the clocks of the project. None of the zones changes
- * its clocks in the range; a month with a change is in ranges.test.ts.
+ * The numbers of the console in three time zones, in Chromium: the numbers on the pages Web and Explore, on a dashboard
+ * and on its shared page equal a brute-force count of all stored events in the time zone of the project. In the tested
+ * range, no zone changes its clocks. ranges.test.ts tests a month with such a change.
  *
  * @lane browser
  */

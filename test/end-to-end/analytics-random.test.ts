@@ -1,7 +1,7 @@
 /**
  * Compares every analytic persons route with a slow reference evaluator that shares no code with it, person by person
- * and in order. The questions and the histories are random, and the histories pass through the real log, rules and
- * store. TEST_DEPTH makes the test longer, TEST_SEED changes its data.
+ * and in order. The queries and the histories of events are random, and the histories pass through the real log, rules
+ * and store. The variable TEST_DEPTH makes the test longer, and TEST_SEED changes its data.
  *
  * @lane all
  */

@@ -1,5 +1,5 @@
 /**
- * The same questions have the same answers, however the events were stored: in many small segments, in merged segments,
+ * The same queries get the same answers, however the events were stored: in many small segments, in merged segments,
  * after restarts, in threads with filled caches, and after a replay of the log from its start.
  *
  * @lane all

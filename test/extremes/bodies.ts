@@ -1,4 +1,4 @@
-/** Bodies of `/batch/` as an attacker sends them: JSON with the project key, packed with gzip. */
+/** Bodies for `/batch/` as an attacker sends them: JSON with the project key, compressed with gzip. */
 import { gzipSync } from 'node:zlib'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 

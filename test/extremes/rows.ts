@@ -1,6 +1,7 @@
 /**
- * Known attacks, by number. Each one once ended the daemon, filled its memory or its disk, or delayed other clients.
- * They use only the public key of a project, unless they say otherwise. All input is generated from a seed.
+ * Known attacks, by number. In the past, each of them ended the daemon, filled its memory or its disk, or delayed other
+ * clients. An attack uses only the public key of a project, unless its description says otherwise. All input is
+ * generated from a seed.
  */
 import { connect, type Socket } from 'node:net'
 import { Dice } from '../fixtures/dice.ts'

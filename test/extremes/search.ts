@@ -1,6 +1,6 @@
 /**
- * A search for bodies that cost the daemon much and the sender little. It draws shapes, changes and combines the worst
- * of them, and reports each one that breaks an invariant.
+ * A search for bodies that cost the daemon much and the sender little. It chooses shapes (shapes.ts) at random, changes
+ * and combines the most expensive ones, and reports each shape that breaks an invariant.
  */
 import { Dice } from '../fixtures/dice.ts'
 import { packedBytes } from './bodies.ts'

@@ -1,6 +1,6 @@
 /**
- * Tests kill -9 during and right after the transaction of a change of flags or of the organization, by the daemon and
- * by commands. The change and its entry in the audit log are both stored, or neither.
+ * Tests kill -9 during and right after the transaction in which the daemon or a command changes flags or the
+ * organization. The change and its entry in the audit log are both stored, or neither.
  *
  * @lane all
  */

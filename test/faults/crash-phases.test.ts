@@ -1,7 +1,7 @@
 /**
  * Tests kill -9 during and right after the write transactions of merging segments, of merging and splitting persons,
- * and of erasure jobs. In the end the store equals that of a twin that was not killed, and `verify` finds nothing. For
- * flags and backups see crash-flags.test.ts and backup-faults.test.ts.
+ * and of erasure jobs. In the end the store equals that of another daemon that received the same events and was not
+ * killed, and `verify` finds no fault. For flags and backups see crash-flags.test.ts and backup-faults.test.ts.
  *
  * @lane quick alone
  */

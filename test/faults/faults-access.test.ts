@@ -1,6 +1,6 @@
 /**
- * Tests a data directory that the process may not use: owned by another user, completely or a single file, or on a
- * read-only file system. One line names the file, nothing is changed, and the exit code is 1.
+ * Tests a data directory that the process may not use: the whole directory or a single file belongs to another user, or
+ * the file system is read-only. One line names the file, nothing is changed, and the exit code is 1.
  *
  * @lane all
  */

@@ -1,9 +1,10 @@
 /**
- * Tests single flipped bits in a data file, by kind of position: the two meta pages, the headers of pages, everything
- * else at regular distances. `verify` finds each of them, or no readable data changes. A daemon on such a store
- * answers, or ends with a line that names the file.
+ * Tests single flipped bits in a data file: everywhere in the two meta pages and in the headers of pages, and at
+ * regular distances in the rest. For each bit, either `verify` finds the fault, or no readable data changes. A daemon
+ * on such a store answers, or ends with a line that names the file.
  *
- * FLIP_DENSITY=8 tests eight times as many positions. From 1499 on, every single byte is tested (half an hour).
+ * FLIP_DENSITY=8 tests eight times as many positions. With a value of at least 1499, every single byte is tested, which
+ * takes half an hour.
  *
  * @lane all
  */

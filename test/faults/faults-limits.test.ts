@@ -1,5 +1,6 @@
 /**
- * Tests reached limits: new events get 503 with Retry-After, everything else works, and the state ends without help.
+ * Tests what happens when a limit is reached: new events get 503 with Retry-After, everything else works, and the
+ * daemon accepts events again by itself.
  *
  * @lane all
  */

@@ -1,7 +1,7 @@
 /**
- * Tests threads of the built daemon that end in the middle of their work: the request is answered with 503, another
- * thread replaces it, the end is counted and logged, and nothing answered with 200 is lost. Only a thread that ends
- * within a write transaction ends the process.
+ * Tests threads of the built daemon that end in the middle of their work. The request is answered with 503, another
+ * thread replaces the one that ended, this is counted and logged, and nothing that was answered with 200 is lost. Only
+ * a thread that ends within a write transaction ends the process.
  *
  * @lane all
  */

@@ -1,6 +1,6 @@
 /**
- * Tests that the same log leads to the same persons: replayed from its start, divided into other transactions,
- * interrupted by SIGKILL at any time.
+ * Tests that the same log always leads to the same persons: when it is replayed from its start, when it is divided into
+ * transactions differently, and when SIGKILL interrupts processing at any time.
  *
  * @lane all
  */

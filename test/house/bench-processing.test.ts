@@ -1,5 +1,5 @@
 /**
- * Tests that the micro-benchmark of processing runs, and that its figures for size and recognised events hold.
+ * Tests that the micro-benchmark of processing runs, and that its figures for size and recognized events hold.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
  * Tests the measuring tools: the generator is repeatable with a seed, every event sent is new, answers are parsed
- * wherever they are split, and results are compared in the right direction.
+ * wherever they are split, and a comparison of results knows for which figures more is better.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * HTTP requests on the wire: unambiguous ones are answered, and all others are refused or the connection is closed.
+ * HTTP requests on the wire: requests with an unambiguous length are answered. All others are refused, or the
+ * connection is closed.
  *
  * @lane quick
  */

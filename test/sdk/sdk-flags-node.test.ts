@@ -1,7 +1,7 @@
 /**
  * The released posthog-node 5 (`/flags/`) and 3 (`/decide/`) against the built daemon. Remote decisions, local
  * decisions of the SDKs and the answers of the daemon without an SDK are the same. Known differences are listed, and
- * each of them occurs.
+ * the test fails if one of them does not occur any more.
  *
  * @lane all
  */

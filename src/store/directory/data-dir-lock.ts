@@ -1,11 +1,12 @@
 /**
  * Makes one process the owner of a data directory, by a kernel lock on the directory itself (kernel-lock.ts). The lock
- * is effective across pid and mount namespaces, it ends with the process, and it does not depend on a file that could
- * be removed.
+ * works across pid and mount namespaces, it ends with the process, and it does not depend on a file that could be
+ * removed.
  *
- * A note in the directory names the owner, but it does not decide who the owner is. The note is a symbolic link `lock`
- * to a file `lock.PID.START`, which contains details. In older versions, this link alone was the lock. Older versions
- * therefore respect the note, and this version respects a link of an older version that names a living process.
+ * A note in the directory names the owner, for error messages. Only the kernel lock decides which process is the owner.
+ * The note is a symbolic link `lock` to a file `lock.PID.START`, which contains details. In older versions, this link
+ * alone was the lock. Older versions therefore respect the note. If a link of an older version names a process that
+ * still runs, this version respects the link.
  */
 import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -20,12 +21,12 @@ import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
 const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
 /**
- * What a process locks a directory for. While a `daemon` has the lock, other processes may use the store. A `command`
- * is short, so other processes wait for it.
+ * The purpose for which a process locks a directory. While a `daemon` has the lock, other processes may use the store.
+ * A `command` is short, so other processes wait until it ends.
  */
 export type LockPurpose = (typeof PURPOSES)[number]
 
-/** The process that has locked a directory, as far as it is known. */
+/** The process that has locked a directory, with the details that are known. */
 export interface LockHolder {
   /**
    * The number of the process in the pid namespace of the calling process. Null if the process runs in another
@@ -33,11 +34,11 @@ export interface LockHolder {
    */
   readonly pid: number | null
   /**
-   * What the process locked the directory for. Null for a process of an older version, and `unknown` for a process
-   * without a readable note.
+   * The purpose of the lock. Null for a process of an older version, and `unknown` for a process without a readable
+   * note.
    */
   readonly purpose: LockPurpose | 'unknown' | null
-  /** The process as the object of a sentence, such as `the process 17`. */
+  /** The process in words, for use in a sentence, such as `the process 17`. */
   readonly description: string
 }
 
@@ -48,7 +49,7 @@ interface Note {
   readonly details: { readonly [key: string]: unknown } | null
 }
 
-/** The holder if the note is missing or names a process that has ended. */
+/** Describes the holder if there is no note, or if the note names a process that has ended. */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
@@ -85,10 +86,9 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
 }
 
 /**
- * Locks a directory for a command that changes a store, with or without a running daemon. Without a daemon, the command
- * has the lock until it calls the returned function. If a daemon of this pid namespace has the lock, the command may
- * use the store without a lock. If any other process has the lock, it throws `OperatorError`, after 10 s if that
- * process is a command.
+ * Locks a directory for a command that changes a store. If no daemon runs, the command has the lock until it calls the
+ * returned function. If a daemon of this pid namespace has the lock, the command may use the store without a lock. If
+ * any other process has the lock, it throws `OperatorError`, after 10 s if that process is a command.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -129,12 +129,12 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | L
   }
 }
 
-/** Returns for how many milliseconds it is worth waiting for a holder. */
+/** Returns the time for which waiting for a holder makes sense, in milliseconds. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
   if (holder.purpose === 'command') {
     return purpose === 'command' ? LOCK_COMMAND_WAIT_MS_MAX : LOCK_WAIT_MS_MAX
   }
-  // The note may be outdated, or the lock may belong to a process that only checks it for a moment.
+  // The note may be outdated. It is also possible that a process only checks the lock and releases it at once.
   return holder.pid === null || holder.purpose === 'unknown' ? LOCK_SILENCE_MS_MAX : 0
 }
 
@@ -219,7 +219,7 @@ function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   try {
     writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o644 })
   } catch {
-    // The disk is full. The link needs no space and names the process even without the file.
+    // The disk is full. The link takes no disk space, and names the process even without the file.
   }
   if (!tryLink(name, path)) return null
   return () => {

@@ -9,8 +9,8 @@
  * | `processing`             | processing attempts (engine/processor/processing-attempts.ts)            |
  * | `credentials.json`       | the keys of the first start (open-store.ts)                              |
  *
- * The checks here refuse faults that a retry cannot repair: damaged or missing data files and a newer format end with
- * exit code 78 and one line that tells the operator what to do.
+ * If a data file is damaged or missing, or the format is newer than this version, a retry cannot help. The program then
+ * ends with exit code 78 and one line that tells the operator what to do.
  */
 
 import {
@@ -47,12 +47,12 @@ import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this version reads and writes. */
 export const FORMAT_VERSION = 6
-/** The format in which the log was in LMDB. A store in this format is converted at the start. */
+/** The format of stores whose log was in LMDB. Such a store is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
- * The format before person deltas (store/identity/person-changes.ts), from 4 to 5 property pages
- * (store/identity/properties/property-pages.ts), and from 5 to 6 groups of long texts
- * (store/events/format/lz4/lz4.ts). The current code reads it unchanged.
+ * The oldest format that the current code reads without a conversion. Format 4 added person deltas
+ * (store/identity/person-changes.ts), format 5 property pages (store/identity/properties/property-pages.ts), and format
+ * 6 groups of long texts (store/events/format/lz4/lz4.ts).
  */
 const NO_DELTAS_FORMAT = 3
 /** The names of the environments, which are also the names of their folders. */
@@ -64,13 +64,16 @@ export const PART_NAMES = ['log', ...ENVIRONMENT_NAMES] as const
 /** One of `PART_NAMES`. */
 export type PartName = (typeof PART_NAMES)[number]
 
-/** The tables that a new store contains, so that a command can read a store that no daemon has served yet. */
+/** The tables that a new store contains. With them, a command can read a store that no daemon has opened yet. */
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
 
-/** A file that exists while a restore moves environments into the data directory. Such a directory is refused. */
+/**
+ * A file that exists while a restore moves environments into the data directory. While it exists, the directory is
+ * refused.
+ */
 export const RESTORE_MARK = 'restoring'
 /** The folder in which a restore builds environments. It exists from the first to the last step of the restore. */
 export const RESTORE_NURSERY = '.restored'
@@ -92,8 +95,8 @@ export class DataDir {
   /** The absolute path. */
   readonly path: string
   /**
-   * What the checks have found: files that can be used, but are not as they were left. The notes are for the log of the
-   * daemon.
+   * Findings of the checks that do not prevent the use of the files: files that differ from the state in which Tenrec
+   * left them. The notes are for the log of the daemon.
    */
   readonly notes: readonly string[]
   readonly #lock: HeldLock
@@ -112,8 +115,8 @@ export class DataDir {
 
   /**
    * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError` with exit code 1
-   * if the directory is in use, cannot be written or is on a network file system that is not allowed, and with 78 if it
-   * is damaged.
+   * if the directory is in use, cannot be written, or is on a network file system that is not allowed. Throws it with
+   * exit code 78 if the directory is damaged.
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
@@ -154,22 +157,24 @@ export class DataDir {
   }
 
   /**
-   * Returns a name for a folder that contains the number of this process, so that another process can remove the folder
-   * after this one has ended.
+   * Returns a name for a folder that identifies this process, so that another process can find out whether it has ended
+   * and then remove the folder.
    */
   static ownProcessName(): string {
     return ownProcessName()
   }
 
-  /** Returns whether the process with such a name has ended. Returns null if it runs in another pid namespace. */
+  /**
+   * Returns whether the process that a name from `ownProcessName` identifies has ended. Returns null if the process
+   * runs in another pid namespace.
+   */
   static hasProcessEnded(name: string): boolean | null {
     return hasProcessEnded(name)
   }
 
   /**
-   * Returns whether the directory and its data files are still those that were opened. They are not if they were moved,
-   * deleted or replaced, and later writes would then be lost. The cost is four calls of stat, and one for each file of
-   * the log.
+   * Returns whether the directory and its data files are still those that were opened. If they were moved, deleted or
+   * replaced, later writes would be lost. The cost is four calls of stat, and one for each file of the log.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
@@ -178,7 +183,10 @@ export class DataDir {
     return this.#log.isInPlace()
   }
 
-  /** The descriptor that holds the lock. A process that inherits it keeps other processes out until it ends. */
+  /**
+   * The file descriptor that holds the lock. If a child process inherits the descriptor, other processes cannot take
+   * the lock until the child has ended.
+   */
   get lockDescriptor(): number {
     return this.#lock.descriptor
   }
@@ -191,8 +199,8 @@ export class DataDir {
 
 /**
  * Checks that a directory contains a store in a supported format, that the environment `name` can be opened, and that
- * all environments belong together. It also registers this process as a user of the environments (environment-lock.ts).
- * Commands that work while a daemon runs call it. Returns the absolute path. Throws `OperatorError` with exit code 1 or
+ * all environments belong together. Also registers this process as a user of the environments (environment-lock.ts).
+ * Commands that can run beside a daemon call it. Returns the absolute path. Throws `OperatorError` with exit code 1 or
  * 78.
  */
 export function requireStore(dataDir: string, name: PartName): string {
@@ -216,8 +224,8 @@ function isSound(path: string, name: PartName): boolean {
 }
 
 /**
- * Does the same as `requireStore`, but without a look at the other environments. Commands that export the rest of a
- * damaged store call it.
+ * Does the same as `requireStore`, but does not check the other environments. Used by commands that export the data
+ * that is left in a damaged store.
  */
 export function requireEnvironment(dataDir: string, name: PartName): string {
   const path = requireFormat(dataDir)
@@ -241,8 +249,8 @@ function requireFormat(dataDir: string): string {
 }
 
 /**
- * Returns the fault in the data file of an environment, which may be in use, or null. Throws `OperatorError` if the
- * file is missing or cannot be read.
+ * Returns the fault in the data file of an environment, or null. The environment may be in use. Throws `OperatorError`
+ * if the file is missing or cannot be read.
  */
 export function findDamage(path: string, name: EnvironmentName): string | null {
   // A daemon may be writing at the same time, so a fault counts only if it is found repeatedly.
@@ -254,7 +262,7 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Refuses a store in which one part is older than the others, because acknowledged data is then missing. `path` is
+ * Throws if one part of the store is older than the others, because acknowledged data is then missing. `path` is
  * absolute. Set `isAlone` if no other process has the store open. Throws `OperatorError` with exit code 78.
  */
 export function requireAgreement(path: string, isAlone = false): void {
@@ -267,8 +275,9 @@ export function requireAgreement(path: string, isAlone = false): void {
 }
 
 /**
- * Returns the bytes on the disk of the data file of an environment or of all log files, or 0 if the file does not
- * exist. Free pages that were released count towards the length of a data file, but not towards this number.
+ * Returns the size on the disk of the data file of an environment, or of all log files, in bytes. Returns 0 if there is
+ * no such file. Free pages that were released to the file system take no space on the disk, so they do not count,
+ * although they count towards the length of the file.
  */
 export function storeBytes(dataDir: string, name: PartName): number {
   if (name === 'log') return logBytes(dataDir)
@@ -342,8 +351,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment. Returns notes for the operator. Throws `OperatorError` if the environment is damaged. Also
- * throws if it is missing and `isStore` is true.
+ * Checks one environment and returns notes for the operator. Throws `OperatorError` if the environment is damaged, or
+ * if it is missing although `isStore` is true.
  */
 export function checkEnvironment(
   path: string,
@@ -367,7 +376,7 @@ export function checkEnvironment(
   }
 }
 
-/** Checks the data file of an environment. Returns null if it does not exist and need not exist. */
+/** Checks the data file of an environment. Returns null if the file does not exist and `isStore` is false. */
 function inspectEnvironment(path: string, name: PartName, isStore: boolean): LmdbFinding | null {
   const file = join(path, name, DATA_NAME)
   try {
@@ -380,7 +389,7 @@ function inspectEnvironment(path: string, name: PartName, isStore: boolean): Lmd
 }
 
 /**
- * Copies the log of a store of format 2 from LMDB, where it also stays. Does nothing for a store that a restore has
+ * Copies the log of a store of format 2 out of LMDB. The old log stays. Does nothing for a store that a restore has
  * built. May be interrupted and repeated. Throws `OperatorError`, with exit code 78 if the log is damaged.
  */
 export async function takeOver(path: string): Promise<void> {
@@ -390,7 +399,7 @@ export async function takeOver(path: string): Promise<void> {
   await takeOverLog(path)
 }
 
-/** Checks that a file can be written. If it cannot, the error of LMDB would not name the file. */
+/** Checks that a file can be written, because the error of LMDB would not name the file. */
 function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'r+'))
@@ -410,7 +419,7 @@ function requireDataFile(file: string, isStore: boolean): boolean {
   throw refusal(`${file} is not a file. Restore the data directory from a backup.`)
 }
 
-/** Throws if there is a folder at the path of the lock file of LMDB. LMDB can repair anything else at this path. */
+/** Throws if there is a folder at the path of LMDB's lock file. LMDB can repair everything else at this path. */
 function checkLmdbLock(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
   throw new OperatorError(
@@ -419,9 +428,9 @@ function checkLmdbLock(file: string): void {
 }
 
 /**
- * Creates the missing environments and then the `format` file. Each environment is created in another folder and moved
- * to its path once it is on the disk, so a power cut leaves whole environments or none. The creation mark shows that
- * nothing was ever stored in the environments that already exist.
+ * Creates the missing environments and then the `format` file. Each environment is created in another folder, and moved
+ * to its path when it is on the disk. After a power cut, each environment therefore exists completely or not at all.
+ * The creation mark shows that nothing was ever stored in environments that already exist.
  */
 async function createStore(path: string): Promise<void> {
   await requireFreeDisk(path)
@@ -449,7 +458,7 @@ async function createStore(path: string): Promise<void> {
   markFormat(path)
 }
 
-/** Removes the creation mark. A missing `format` file then means that the file was lost. */
+/** Removes the creation mark. If `format` is missing from now on, the file was lost. */
 function endCreation(path: string): void {
   const mark = join(path, CREATION_MARK)
   if (!existsSync(mark)) return

@@ -1,8 +1,9 @@
 /**
  * Decides whether a process may open an environment that other processes have open. LMDB's own lock file is not enough,
- * for two reasons. It identifies readers by their process numbers, and a process that closes clears the slots of its
- * own number; across pid namespaces these can be the slots of other processes, whose pages are then overwritten. It
- * also fails if `lock.mdb` was removed and created again.
+ * for two reasons. First, it identifies readers by their process numbers, and a process that closes the environment
+ * clears the slots with its own number. In another pid namespace, the same number can belong to another process. The
+ * pages which that process reads are then overwritten. Second, the lock file fails if `lock.mdb` was removed and
+ * created again.
  *
  * All processes that have an environment open therefore share a kernel lock on its folder (kernel-lock.ts). The file
  * `namespace` in the folder names their pid namespace and their `lock.mdb`. Only a process that is alone may change
@@ -38,9 +39,9 @@ const ATTEMPT_PAUSE_MS = 20
 const joined = new Map<string, KernelLock>()
 
 /**
- * Registers this process as a user of an environment until it ends. Call it before LMDB opens an environment that other
- * processes may open. Throws `OperatorError` if the other users run in another pid namespace or use another `lock.mdb`.
- * Takes about 5 ms, and up to 2 s before it throws.
+ * Registers this process as a user of an environment until the process ends. Call it before LMDB opens an environment
+ * that other processes may open. Throws `OperatorError` if the other users run in another pid namespace or use another
+ * `lock.mdb`. Takes about 5 ms. Before it throws, it can take up to 2 s.
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)
@@ -92,13 +93,14 @@ function usersText(folder: string): string | null {
 }
 
 /**
- * Writes the pid namespace and the `lock.mdb` of this process into the file `namespace`. Returns false if it could not
- * be written; no other process can then use the environment.
+ * Writes the pid namespace and the `lock.mdb` of this process into the file `namespace`. Returns false if the file
+ * could not be written. No other process can then use the environment.
  */
 function claim(folder: string): boolean {
   const lockFile = join(folder, LMDB_LOCK_NAME)
   try {
-    // The file is created only if it is missing, because closing it would release the LMDB locks of this process.
+    // The file is created only if it is missing. If this process opened and closed an existing file, it would lose its
+    // LMDB locks.
     if (statSync(lockFile, { throwIfNoEntry: false }) === undefined) {
       closeSync(openSync(lockFile, 'ax', 0o600))
       giveToOwner(lockFile, folder)
@@ -113,8 +115,8 @@ function claim(folder: string): boolean {
 }
 
 /**
- * Replaces the file `namespace`. If the disk is full, the content of the old file is overwritten, which needs no space
- * because the new content has the same length.
+ * Replaces the file `namespace`. If the disk is full, the content of the old file is overwritten instead. This needs no
+ * space, because the new content has the same length.
  */
 function writeUsers(folder: string, text: string): void {
   const file = join(folder, USERS_NAME)
@@ -138,8 +140,8 @@ function writeUsers(folder: string, text: string): void {
 }
 
 /**
- * Makes the owner of the folder the owner of a file, because the superuser may run a command on the store of another
- * user's daemon.
+ * Makes the owner of the folder the owner of a file, because the superuser may run a command on the store of a daemon
+ * that runs as another user.
  */
 function giveToOwner(file: string, folder: string): void {
   const { uid, gid } = statSync(folder)
@@ -147,8 +149,8 @@ function giveToOwner(file: string, folder: string): void {
 }
 
 /**
- * Returns the other process that has locked the data directory, or null. A daemon that is starting has locked it
- * itself.
+ * Returns the other process that has locked the data directory, or null. If this process has the lock itself, as a
+ * starting daemon does, returns null.
  */
 function otherHolder(dataDir: string): LockHolder | null {
   const holder = lockHolder(dataDir)

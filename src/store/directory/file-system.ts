@@ -1,6 +1,6 @@
 /**
  * Decides which file systems may contain a data directory. LMDB maps its files into memory and relies on locks and
- * flushes. A network file system lacks one of these, and data would be lost silently.
+ * flushes. On a network file system, at least one of these does not work, and data would be lost without an error.
  */
 import { statfsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -26,9 +26,9 @@ const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 ])
 
 /**
- * Returns the name of a network file system, or null for a local or unknown one. `type` is the number that `statfs`
- * returns. FUSE counts as a network file system, because most FUSE file systems (sshfs, s3fs, shared folders) use a
- * network.
+ * Returns the name of a network file system, or null for a local or unknown file system. `type` is the number that
+ * `statfs` returns. FUSE counts as a network file system, because most FUSE file systems (sshfs, s3fs, shared folders)
+ * use a network.
  */
 export function networkFileSystem(type: number): string | null {
   return NETWORK_FILE_SYSTEMS.get(type >>> 0) ?? null

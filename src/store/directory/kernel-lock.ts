@@ -1,10 +1,11 @@
 /**
  * Provides flock(2), which Node.js lacks. The lock belongs to the open file description, which a child process shares.
- * So `flock` of util-linux or busybox, or else perl, locks a descriptor of this process and ends. The lock then stays
- * with this process until the descriptor is closed or the process ends for any reason. Node.js opens files with
- * O_CLOEXEC, so later child processes do not inherit the lock.
+ * A child process (`flock` of util-linux or busybox, or else perl) therefore locks a descriptor of this process and
+ * ends. The lock then stays with this process until the descriptor is closed or the process ends for any reason.
+ * Node.js opens files with O_CLOEXEC, so later child processes do not inherit the lock.
  *
- * Only folders are locked, because their inode exists as long as their contents do. Taking a lock takes about 3 ms.
+ * Only folders are locked, because the inode of a folder exists as long as its contents. Taking a lock takes about 3
+ * ms.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
@@ -44,7 +45,7 @@ export class KernelLock {
     }
   }
 
-  /** The file descriptor of the folder. A process that inherits it keeps the lock. */
+  /** The file descriptor of the folder. A child process that inherits it keeps the lock. */
   get descriptor(): number {
     return this.#descriptor
   }

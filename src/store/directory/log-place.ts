@@ -41,7 +41,7 @@ export function logBytes(dataDir: string): number {
 /** Watches whether the files of a log are replaced. */
 export class LogPlace {
   readonly #dataDir: string
-  /** The identity of each file, by the number of the file. */
+  /** The identity of each file, by the number in its name. */
   #files: ReadonlyMap<number, string>
 
   constructor(dataDir: string) {
@@ -50,13 +50,13 @@ export class LogPlace {
   }
 
   /**
-   * Returns whether the files are the same as at the last call, apart from the changes that a log makes itself. A log
-   * removes old files and adds new ones. The newest file, if there are several, is prepared for later and may be
-   * replaced by a larger one before it is used. The cost is one call of stat for each file.
+   * Returns whether the files are the same as at the last call, apart from the changes that the log makes itself. The
+   * log removes old files and adds new ones. If there are several files, the newest one is prepared for later, and may
+   * be replaced by a larger one before it is used. The cost is one call of stat for each file.
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
-    // The check is not possible at the moment, for example because the process has no free file descriptors.
+    // The files cannot be checked at the moment, for example because the process has no free file descriptors.
     if (files === null) return true
     if (files.size === 0) return false
     const newest = Math.max(...files.keys())

@@ -1,6 +1,5 @@
 /**
- * Identifies processes: whether the numbers of two processes are from the same pid namespace, and whether a process
- * still runs.
+ * Identifies processes: tells whether two processes are in the same pid namespace, and whether a process still runs.
  */
 import { readFileSync, readlinkSync } from 'node:fs'
 
@@ -18,7 +17,7 @@ export function ownPidNamespace(): string | null {
   }
 }
 
-/** Returns the start time of this process, as `startTimeOf` does for any process. */
+/** Returns the start time of this process, in the form of `startTimeOf`. */
 export function ownStartTime(): string | null {
   return startTimeIn('/proc/self/stat')
 }
@@ -52,8 +51,8 @@ export function ownProcessName(): string {
 }
 
 /**
- * Returns whether the process that `ownProcessName` has named has ended. Returns null if it runs in another pid
- * namespace, which cannot be seen from here.
+ * Returns whether the process that `name` identifies has ended. `name` comes from `ownProcessName`. Returns null if the
+ * process runs in another pid namespace, because such a process is not visible here.
  */
 export function hasProcessEnded(name: string): boolean | null {
   const [namespace, pid, startTime] = name.split('-')

@@ -1,15 +1,15 @@
 /**
  * Checks whether the three parts of a store belong together. A part can be sound by itself and still be older than the
- * others, because it was restored from a copy or fell back to an older state after damage to a meta page. Data
- * acknowledged since then is lost. That part itself does not show it, but the others do:
+ * others: somebody restored it from a copy, or it fell back to an older state after damage to a meta page. Data that
+ * was acknowledged since then is lost. The part itself does not show this loss, but the other parts do:
  *
  *   log     has every block after the position of `events`, and the highest sequence number it ever had (log-file.ts)
  *   events  has the highest sequence number and the flags version that it has seen (event-state.ts)
  *   flags   has its version (catalog/organization-store.ts)
  *
  * The log trims a block only after the transaction of `events` that covers it is on the disk. A crash or a power cut at
- * any moment therefore leaves a store whose parts agree. With `--durability commit` the log may lose its last moments,
- * and `events` does not record them as seen.
+ * any moment therefore leaves a store whose parts agree. With `--durability commit`, a crash can lose the newest blocks
+ * of the log. `events` does not record such blocks as seen.
  */
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
@@ -26,15 +26,15 @@ const STATE = 'state'
 const LMDB_DAMAGE = /MDB_(?:CORRUPTED|PAGE_NOTFOUND|INVALID|VERSION_MISMATCH|INCOMPATIBLE|PANIC)/
 const DATA_NAME = 'data.mdb'
 
-/** Why the parts of a store do not belong together. */
+/** Says which part of the store does not fit to the others, and why. */
 export interface Disagreement {
   /** The data file or folder that is older than the others, or cannot be read. */
   readonly file: string
-  /** Which data is missing, with its range. */
+  /** The data that is missing, with its range. */
   readonly what: string
 }
 
-/** What the parts of a store record about their own state and that of the other parts. */
+/** The states that the parts of a store have recorded, about themselves and about the other parts. */
 export interface StoreClaims {
   readonly log: LogReach
   readonly witness: Witness
@@ -44,8 +44,8 @@ export interface StoreClaims {
 /**
  * Compares the states that the parts of a store have recorded. `path` is absolute, and the data files must already have
  * been checked (lmdb-file.ts). Set `isAlone` if no process has the store open; unprocessed blocks are then compared
- * with their checksums, at the cost that log-inspection.ts names. Throws `OperatorError` if something cannot be read
- * now. Returns null if the parts agree. It writes nothing.
+ * with their checksums, at the cost that log-inspection.ts names. Returns null if the parts agree. Throws
+ * `OperatorError` if a file cannot be read at the moment. It writes nothing.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
@@ -61,7 +61,7 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
       return { file: place.file, what: `it cannot be read: ${reason}` }
     }
-    // The machine has a temporary problem, such as too many open files. The store itself is not damaged.
+    // The machine has a temporary problem, such as too many open files. The store is not damaged.
     throw new OperatorError(`Cannot read ${place.file}: ${reason}.`, { cause })
   }
 }
@@ -103,8 +103,8 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
 }
 
 /**
- * Reads the states that the parts have recorded. `place.file` is always the file that is being read, so that the caller
- * can name it in an error.
+ * Reads the states that the parts have recorded. `place.file` is set to the file that is being read, so that the caller
+ * can name the file in an error.
  */
 function readClaims(path: string, place: { file: string }, isAlone: boolean): StoreClaims {
   const opened: { close(): Promise<void> }[] = []
@@ -130,7 +130,7 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
     // The version of the flags is read after the version that `events` has seen. If a running daemon changes flags in
-    // between, the version of the flags is higher, which is no disagreement.
+    // between, the first is higher than the second, which is allowed.
     const flagsVersion = keep(new FlagsVersion(path, true)).read()
     return { log, witness, flagsVersion }
   } finally {

@@ -1,7 +1,7 @@
 /**
- * Writes the persons and groups of an analytic result in the form of the API, in the snapshot of the reader. The result
- * is finished JSON as bytes, because bytes are faster to copy to the main thread and to send than objects. The text of
- * a person is cached as long as the person does not change.
+ * Writes the persons and groups of an analytic result as the API shows them, read from the snapshot of the reader. The
+ * result is finished JSON as bytes, because bytes are faster to copy to the main thread and to send than objects. The
+ * text of a person is cached until the person changes.
  */
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -14,7 +14,10 @@ import { ACTOR_TEXT_UNITS_MAX, ACTOR_TEXTS_MAX } from './limits.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
 
-/** The cached text of a person, without its last member, and the record from which the text was made. */
+/**
+ * The cached text of a person without its last member, whose value depends on the query, and the record from which the
+ * text was made.
+ */
 interface KnownText {
   /** The position in the log of the last snapshot for which the text was checked. */
   position: number
@@ -90,7 +93,10 @@ export class ActorTexts {
     return `${text}${String(value)}}`
   }
 
-  /** Returns the text of a person up to the value of its last member, because that value depends on the query. */
+  /**
+   * Returns the text of a person up to its last member. The value of that member depends on the query, so the caller
+   * adds the value.
+   */
   #openText(projectId: number, record: PersonRecord): string {
     const view = this.#persons.actor(projectId, record)
     const text = JSON.stringify(

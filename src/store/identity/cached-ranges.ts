@@ -1,5 +1,5 @@
 /**
- * Caches records that contain the data of a range of 256 numbers, such as the owners of 256 distinct ID numbers. A
+ * Caches records that each hold the data of 256 consecutive numbers, such as the owners of 256 distinct ID numbers. A
  * lookup of one number reads the whole record. The record stays cached for further lookups until the snapshot changes.
  */
 import { RANGES_CACHED_MAX } from './limits.ts'

@@ -1,16 +1,18 @@
 /**
  * Encodes and decodes blocks of changes, in the format described in person-changes.ts. An entry can be copied, and a
- * delta appended to it, without decoding it. The checksum of the longer entry continues that of the shorter one, so
- * earlier damage is still detected when the entry is read.
+ * delta can be appended to it, without decoding the entry. The checksum of the extended entry is then computed from the
+ * stored checksum and the new bytes. If the stored bytes were damaged, the new checksum does not match either, so a
+ * reader still detects the damage.
  */
 import { crc32 } from 'node:zlib'
 import { DamagedRecordError } from '../faults.ts'
 import { PERSON_CHANGES_MAX } from './limits.ts'
 
-/** The name of the table of blocks. */
+/** The table that contains the blocks. */
 export const CHANGES = 'person_changes'
 /**
- * The version in an entry that has no version of its own. The version of the person stored as a whole counts instead.
+ * Stands for "no version" in an entry that contains only deltas. The version of the person as stored as a whole then
+ * applies.
  */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
@@ -22,7 +24,7 @@ const LINE_FEED = 0x0a
 
 /** The changes of one person. */
 export interface StoredChanges {
-  /** The version of the person before the deltas. Null means the version of the person stored as a whole. */
+  /** The version of the person before the deltas. If null, the version of the person as stored as a whole applies. */
   readonly version: number | null
   /** The changed properties as JSON, or '' if there are only deltas. */
   readonly json: string
@@ -79,7 +81,7 @@ export function readEntry(
   }
 }
 
-/** Returns the number of entries in a block, whether current or outdated. */
+/** Returns the number of entries in a block, including outdated ones. */
 export function entryCount(block: Buffer): number {
   return block.length < HEAD_BYTES ? 0 : block.readUInt32LE()
 }
@@ -89,7 +91,7 @@ export function numberAt(block: Buffer, position: number): number {
   return block.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES)
 }
 
-/** Checks every entry of a block, whether current or outdated. Throws `DamagedRecordError`. */
+/** Checks every entry of a block, including outdated ones. Throws `DamagedRecordError`. */
 export function checkChangesBlock(key: Buffer, block: Buffer): void {
   const count = entryCount(block)
   const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
@@ -110,7 +112,7 @@ export interface AddedEntry {
   readonly number: number
   /** The offset of the end of the entry, counted from the start of the first entry. */
   readonly end: number
-  /** The number that says how many deltas may still follow; see "room" in person-changes.ts. */
+  /** The room for further deltas, encoded as person-changes.ts describes. */
   readonly room: number
 }
 
@@ -186,7 +188,10 @@ export class ChangesBlockWriter {
     return block
   }
 
-  /** Ends an entry. `crc` is the checksum of the bytes before `from`, which continues with the bytes after it. */
+  /**
+   * Ends an entry and writes its checksum. `crc` is the checksum of the bytes before `from`; the bytes from there on
+   * are added to it.
+   */
   #seal(number: number, from: number, crc: number, room: number): void {
     const sum = crc32(this.#body.subarray(from, this.#length), crc)
     this.#length = this.#body.writeUInt32LE(sum, this.#length)
@@ -202,7 +207,10 @@ export class ChangesBlockWriter {
   }
 }
 
-/** Returns the initial value of the checksum of an entry, so that an entry under a wrong person is detected. */
+/**
+ * Returns the initial value of the checksum of an entry. It depends on the person, so an entry that is stored under a
+ * wrong person is detected.
+ */
 function seedOf(projectId: number, number: number): number {
   return (Math.imul(projectId, 0x9e3779b1) ^ number) >>> 0
 }

@@ -1,6 +1,7 @@
 /**
  * Stores the cohorts of a project: fixed lists of persons, trees of person filters that are evaluated for each query,
- * and trees with filters on behavior, whose members are calculated from time to time. Tables, all sealed:
+ * and trees with filters on behavior, whose members are calculated from time to time. Every record ends with a
+ * checksum. Tables:
  *
  *   cohorts          project, cohort         -> JSON of `CohortRecord`
  *   cohort_members   project, cohort, person -> nothing, for fixed lists and calculated members

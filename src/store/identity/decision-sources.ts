@@ -4,12 +4,12 @@
  * read is a few lookups of some microseconds and never waits for the disk of a writer. Iterating over all persons or
  * groups blocks the thread, so only worker threads do it.
  *
- * The cost for a person or group does not depend on the number of its properties. Large ones are stored in pages, and
- * only the pages with the requested names are read (properties/stored-properties.ts).
+ * The cost for a person or group does not depend on the number of its properties. If they are large, they are stored in
+ * pages, and only the pages with the requested names are read (properties/stored-properties.ts).
  *
  * Decoded persons are cached. After a commit, the version of the stored person shows whether the cached one is still
- * current. While nothing is processed, the owners and the locations of changes that were read are cached too. A person
- * who is not in memory then costs small lookups of position and distinct_id, and one read of the record.
+ * current. The owners of distinct_ids and the locations of stored changes are cached until the next commit. Reading a
+ * person who is not cached then takes two small lookups and one read of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -89,7 +89,10 @@ interface KnownPerson extends StoredPerson {
   readonly units: number
   /** The directory of the person's pages (property-pages.ts), or null if the properties are not paged. */
   readonly directory: Buffer | null
-  /** How often persons had been folded when the person was read; see `Standing`. */
+  /**
+   * How often persons had been folded when the person was read. To fold a person means to store the person as a whole,
+   * with the deltas applied; see `Standing`.
+   */
   folds: number
   /** The stored version and the deltas of the person. If both are the same as before, the person has not changed. */
   readonly storedVersion: number
@@ -122,7 +125,7 @@ export class DecisionSourceReader {
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
   readonly #groups = new RecentValues<KnownGroup>(DECISION_GROUP_BYTES_MAX, bytesOf)
-  /** The groups that decisions used since their cached values were last evicted. */
+  /** The groups that decisions have used since `#settleGroups` last evicted cached values. */
   #usedGroups: StoredProperties[] = []
   /**
    * The person that was read last, and its name in the cache. A decision may read its person several times, even if the
@@ -132,12 +135,12 @@ export class DecisionSourceReader {
   #last: KnownPerson | undefined
   readonly #owners: CachedRanges
   readonly #places: CachedRanges
-  /** The position in the log, and how often persons had been folded, when the cached ranges were read. */
+  /** The position in the log, and how often persons had been folded, at the time when the cached ranges were read. */
   #cachedAt = -1
   #foldsAt = -1
   /**
-   * A person with deltas has no stored version, so it gets a new negative one each time that it is read. This is the
-   * last one.
+   * The version of a person with deltas is not stored. Such a person gets a new negative version each time it is read.
+   * This is the version that was assigned last.
    */
   #lastFolded = -1
 
@@ -309,8 +312,8 @@ export class DecisionSourceReader {
 
   /** Loads a person. Returns `known` itself if the person has not changed. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
-    // LMDB moves to the newest state with each turn of the event loop, even between two calls of `freshen`. Folding
-    // persons does not change a cached person, but it moves its stored changes elsewhere.
+    // LMDB moves to the newest state with each turn of the event loop, even between two calls of `freshen`. Folding a
+    // person does not change the cached person, but moves the stored changes to another location.
     const { position, folds } = readStanding(this.#tables.state)
     if (position !== this.#cachedAt || folds !== this.#foldsAt) {
       this.#owners.clear()

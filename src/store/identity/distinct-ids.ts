@@ -1,6 +1,7 @@
 /**
  * Maps distinct_ids to numbers. Each distinct_id of a project gets a permanent number, from 1 in order of first
- * appearance. Segments store these numbers. Tables, little-endian and sealed:
+ * appearance. Segments store these numbers. All numbers in values are little-endian, and every record ends with a
+ * checksum. Tables:
  *
  *   distinct_ids     project u32, text                   -> distinct ID number u32
  *   distinct_texts   project u32, distinct ID number u32 -> text, UTF-8
@@ -89,8 +90,8 @@ export class DistinctIds {
   }
 
   /**
-   * Returns the number of an event's distinct_id, for an event that was read into cells. If the number is cached, the
-   * text of the id is not created.
+   * Returns the number of an event's distinct_id, like `idOf`. If the number is cached, the text of the id is not
+   * created.
    */
   idOfEvent(
     projectId: number,

@@ -1,12 +1,13 @@
 /**
- * Stores the records about erasures of events. All are sealed JSON:
+ * Stores the records about erasures of events. All are JSON with a checksum:
  *
  *   deletion_jobs     project, number -> `DeletionJob`; a completed job stays as the receipt
  *   copied_erasures   project, number -> `ErasureTarget`; only if there are copies of the events elsewhere
  *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
  *
- * Jobs are run by events/erase. A record in `copied_erasures` exists from the time when the store has erased the
- * events until they are erased from the copies. Unlike all other records here, it does not follow from the log.
+ * Jobs are run by events/erase. A record in `copied_erasures` exists from the time when the store has erased the events
+ * until they are erased from the copies. All other records here can be computed again from the log, but this one
+ * cannot.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {
@@ -32,8 +33,8 @@ export function storeJob(table: Table, { projectId, number, job }: OpenJob): voi
 }
 
 /**
- * Stores the progress of a job. If the job was completed meanwhile, it stays complete. Returns whether it is complete.
- * Call it only within a write transaction.
+ * Stores the progress of a job. If the job was completed in the meantime, it stays complete. Returns whether the job is
+ * complete. Call it only within a write transaction.
  */
 export function storeProgress(table: Table, { projectId, number, job }: OpenJob): boolean {
   const key = pairKey(projectId, number)

@@ -3,9 +3,9 @@
  * the person's distinct_id, so that users who log in keep their variant. The first identifier that is stored for a flag
  * is permanent.
  *
- * Table `flag_overrides`: project, person -> JSON list of `[flag key, identifier]`, sealed. The processing thread
- * writes it in the order of the log, so merges and overrides cannot conflict. Source: docs/compatibility/decisions.md,
- * "Continuity".
+ * Table `flag_overrides`: project, person -> JSON list of `[flag key, identifier]` and a checksum. The processing
+ * thread writes it in the order of the log, so merges and overrides cannot conflict. Source:
+ * docs/compatibility/decisions.md, "Continuity".
  */
 import type { Table } from '../lmdb/environment.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
@@ -31,8 +31,8 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Stores `identifier` as the override of these flags for all `persons`. A flag is skipped for all of them if one of
-   * them already has an override for it. If this throws `DamagedRecordError`, nothing was changed.
+   * Stores `identifier` as the override of these flags for all `persons`. If one of the persons already has an override
+   * for a flag, that flag is skipped for all of them. If this throws `DamagedRecordError`, nothing was changed.
    */
   add(persons: readonly number[], flagKeys: readonly string[], identifier: string): void {
     const before = persons.map((number) => this.of(number))

@@ -1,5 +1,5 @@
 /**
- * Stores the groups of a project. Tables, all sealed:
+ * Stores the groups of a project. Every record ends with a checksum. Tables:
  *
  *   groups        project u32, type index u8, key
  *                 -> created_at float64 ms | bytes of the key u32 | key UTF-8 | properties; little-endian
@@ -7,9 +7,10 @@
  *                 -> page of properties
  *
  * The highest bit of the key's length is set while only imports have mentioned the group. The properties are compact
- * JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). A key of more
- * than 400 bytes is truncated in the key of the table, and followed by its SHA-1. Stores of older versions have no
- * pages. Processing reads and writes only the pages that an event needs (properties/unread-pages.ts).
+ * JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). If the key of a
+ * group has more than 400 bytes, the table key contains only its beginning, followed by the SHA-1 of the whole key.
+ * Stores of older versions have no pages. Processing reads and writes only the pages that an event needs
+ * (properties/unread-pages.ts).
  */
 import { createHash } from 'node:crypto'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
@@ -48,7 +49,10 @@ const PAGED = Buffer.of(0)
 
 /** The tables of groups. */
 export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
-/** Groups are removed in batches of this number, because the keys of a batch are in memory meanwhile. */
+/**
+ * The number of groups that are removed at a time. The keys of these groups are in memory together, so the number is
+ * limited.
+ */
 const REMOVED_GROUPS = 1000
 
 interface GroupRecord {
@@ -59,7 +63,7 @@ interface GroupRecord {
   readonly jsonBytes: number
 }
 
-/** A group returned by `allGroups`. `bytes` is the approximate size of its properties as JSON. */
+/** A group as `allGroups` returns it. `bytes` is the approximate size of its properties as JSON. */
 interface GroupProperties {
   readonly key: string
   readonly bytes: number
@@ -164,7 +168,7 @@ export class ProjectGroups {
     this.#removed.add(typeIndex)
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Stores the changes of groups. Call it only within a write transaction. */
   store(): void {
     for (const typeIndex of this.#removed) removeGroups(this.#tables, this.#projectId, typeIndex)
     this.#removed.clear()
@@ -250,7 +254,7 @@ function memoryBytesOf({ key, properties }: GroupState): number {
   return GROUP_MEMORY_BYTES + key.length * KEY_UNIT_BYTES + properties.memoryBytes
 }
 
-/** Removes all groups of a type, some at a time. Call it only within a write transaction. */
+/** Removes all groups of a type in batches. Call it only within a write transaction. */
 function removeGroups(tables: GroupTables, projectId: number, typeIndex: number): void {
   const start = groupTableKey(projectId, typeIndex, '')
   const end = groupTableKey(projectId, typeIndex + 1, '')
@@ -271,15 +275,15 @@ export function findGroup(
   return record === null ? null : viewOf(typeIndex, record)
 }
 
-/** The properties of a group, and how many UTF-16 units of them a cache has to count. */
+/** The properties of a group, and the number of UTF-16 units that they count for in a cache. */
 export interface FoundGroup {
   readonly properties: StoredProperties
   readonly units: number
 }
 
 /**
- * Returns the properties of a group for decisions, or null. Pages are read from the current state when a property is
- * looked up. Throws `DamagedRecordError`.
+ * Returns the properties of a group for decisions, or null. If the group is paged, each lookup of a property reads its
+ * page from the current state. Throws `DamagedRecordError`.
  */
 export function lookUpGroup(
   tables: GroupTables,

@@ -111,7 +111,7 @@ export class IdCache {
     drawKeys(this.#keys)
   }
 
-  /** The bytes of the younger generation. The older one had about as many when it became the older one. */
+  /** The bytes of the younger generation. The older generation had a similar size when it stopped growing. */
   get youngBytes(): number {
     return this.#young.bytes
   }
@@ -140,8 +140,8 @@ export class IdCache {
   }
 
   /**
-   * Returns the words of a text, which are valid until the next call. Returns null if the text is longer than an id can
-   * be.
+   * Returns a text as 32-bit words, which are valid until the next call. Returns null if the text is longer than an id
+   * can be.
    */
   wordsOf(text: string): IdWords | null {
     const bytes = this.#textBytes

@@ -1,7 +1,7 @@
 /**
  * The distinct_ids of one person in the order of their links. The first eight are in the record of the person, and each
- * further one in a record of table `person_ids`. Ids are added at both ends: a merge puts the ids of the smaller person
- * before or after those of the larger one, whose records stay unchanged.
+ * further one in a record of table `person_ids`. Ids can be added at both ends: a merge puts the ids of the person with
+ * fewer ids before or after those of the other person, whose records stay unchanged.
  *
  *   index      0 ... 7   8 ...                                                        count - 1
  *              inline    front, reversed       stored rows           back
@@ -92,7 +92,7 @@ export class LinkedIds {
     const hasRows = this.#count > INLINE_IDS_MAX
     this.#inline = ids.slice(0, INLINE_IDS_MAX)
     if (hasRows) this.#firstPosition = positionOf(this.#firstPosition, POSITIONS - added)
-    // Without stored rows, the positions of ids need not stay the same.
+    // If there are no stored rows, ids may change their positions, so `#firstPosition` stays.
     for (let index = ids.length - 1; index >= INLINE_IDS_MAX; index--)
       this.#front.push(ids[index] ?? 0)
     this.#count += added
@@ -101,7 +101,8 @@ export class LinkedIds {
 
   /** Keeps only one id. The other ids must belong to other persons already. */
   keepOnly(distinctId: number): void {
-    // If rows were outdated before, these are still the only rows in the table.
+    // If some rows are outdated already, they are the only rows in the table, because rows that were added since then
+    // are not stored yet.
     if (this.#outdated.count === 0) this.#outdated = this.#stored
     this.#stored = NO_ROWS
     this.#inline = [distinctId]
@@ -175,7 +176,7 @@ export function* rowsAt(
   start: number,
   count: number,
 ): Generator<number> {
-  // Positions are a circle: the largest position is followed by 0.
+  // Positions wrap around: the largest position is followed by 0.
   const untilEnd = Math.min(count, POSITIONS - start)
   const end = start + untilEnd
   yield* numbersOf(table, {

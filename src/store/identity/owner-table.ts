@@ -20,7 +20,7 @@ const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
  */
 export interface OwnerTable extends DistinctIdOwners {
   /**
-   * For each distinct ID number, its owner. The bit `OWNER_HAS_SINCE` is set if earlier events of the distinct_id have
+   * The owner of each distinct ID number. The bit `OWNER_HAS_SINCE` is set if the first events of the distinct_id have
    * no owner.
    */
   readonly words: Uint32Array
@@ -37,12 +37,13 @@ export interface OwnerTable extends DistinctIdOwners {
   readonly since: ReadonlyMap<number, number>
 }
 
-/** A bit in `OwnerTable.words`: some events of the distinct_id have no owner; see `since`. */
+/** A bit in `OwnerTable.words`: the first events of the distinct_id have no owner; see `since`. */
 export const OWNER_HAS_SINCE = 0x8000_0000
 /**
  * Returns the first owner number that stands for a distinct_id without a person: the power of two above the largest
- * person number. Results computed from events are cached under owner numbers. A new person, or a distinct_id that gets
- * a person, must therefore not change the numbers of others. They only change when the number of persons has doubled.
+ * person number. Results computed from events are cached by owner number. A new person, or a distinct_id that gets a
+ * person, must therefore leave the numbers of other owners unchanged. They change only when the number of persons has
+ * doubled.
  */
 function firstPersonlessAfter(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
@@ -84,7 +85,8 @@ export class StoredOwners {
     changes: OwnerChanges,
   ): void {
     const before = this.#changes
-    // Until all changed owners are read, all owners count as unread, in case reading them throws.
+    // If reading a changed owner throws, the next call must read all owners. They therefore count as unread until all
+    // changed owners are read.
     this.#changes = null
     if (this.#words.length <= lastDistinctId) {
       const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)

@@ -1,11 +1,12 @@
 /**
  * Stores the changes of persons since they were stored as a whole. Most commits change a few properties of many persons
- * all over the project. Their changes are therefore appended as blocks at the end of a table, and an index contains the
- * location of the newest changes of each person. A commit then writes its changes and the index, instead of a page for
- * each person.
+ * whose records are far apart. The changes are therefore appended as blocks at the end of a table, and an index
+ * contains the location of the newest changes of each person. A commit then writes its changes and the index, instead
+ * of a page for each person.
  *
- * A person who is not in memory is not read for a change either. The data of the event is appended to the changes as a
- * delta. This ends after `PERSON_DELTAS_MAX` deltas, or when the person must be read.
+ * A person who is not in memory is changed without being read: the data of the event is appended to the stored changes
+ * as a *delta*. After `PERSON_DELTAS_MAX` deltas, or when the properties are needed, the person is read and *folded*:
+ * the deltas are applied, and the person is stored without them.
  *
  *   person_changes   project, block u32 -> entries u32, for each entry person number u32 and
  *                      end u32 (the offset of its end in the block), then the entries
@@ -16,9 +17,10 @@
  *                      the position in the block u8, then for each the room u8; sealed
  *
  * All numbers are little-endian. Version 2^32 - 1, without properties, stands for the version of the whole person.
- * Block 0 means that there are no changes. The room is one more than the number of deltas that may still follow; 0
- * means that none may follow and there are none. Older stores have no rooms, which count as 0. A block is removed when
- * no entry in it is current. A mostly outdated block moves its current entries to a new one.
+ * Block 0 means that there are no changes. The room is one more than the number of deltas that may still follow. A room
+ * of 0 means that the person has no deltas and must not get any. Older stores have no rooms, and a missing room counts
+ * as 0. A block is removed when none of its entries is current. If most entries of a block are outdated, the current
+ * ones are moved to a new block.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
@@ -48,10 +50,9 @@ const CHUNK_PERSONS = 256
 /** Arrays grow to this many times the needed length, so that they need not grow with each person. */
 const GROWTH = 1.25
 /**
- * The room of a person without deltas to which deltas may be appended. Each delta reduces the room by one, down to 1. A
- * lower room than this one, except 0, therefore means that there are deltas. In stores of older versions, a person
- * without deltas may have a room of 8, which looks as if there was one delta. Such a person is folded once, which
- * changes nothing.
+ * The room of a person who has no deltas and may get some. Each delta reduces the room by one, down to 1. A room from 1
+ * to `ROOM_FRESH - 1` therefore means that the person has deltas. In stores of older versions, a person without deltas
+ * may have a room of 8, which looks like one delta. Such a person is folded once, which changes nothing.
  */
 const ROOM_FRESH = PERSON_DELTAS_MAX + 1
 /**
@@ -61,7 +62,7 @@ const ROOM_FRESH = PERSON_DELTAS_MAX + 1
 const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
-/** Blocks with fewer entries are combined, so that small commits do not leave a block each. */
+/** Blocks with fewer entries than this are combined, so that small commits do not leave many small blocks. */
 const ENTRIES_SMALL = 16
 /** A block is emptied if less than this fraction of its entries is current. */
 const SPARSE_PART = 0.3
@@ -69,9 +70,9 @@ const SPARSE_PART = 0.3
 const EMPTIED_PER_BLOCK = 2
 
 /**
- * Events are appended as deltas only if the properties of a person may have at least this many bytes, because the size
- * is not checked for a delta. An event adds at most twelve times its own bytes plus a kilobyte, and the changes of a
- * person are limited by its size.
+ * Events are appended as deltas only if the limit for the properties of a person is at least this number of bytes,
+ * because the limit is not checked for a delta. The number is the largest size that properties can reach by deltas: the
+ * stored person, changes of at most the same size, and for each delta twelve times the bytes of the event plus 1024.
  */
 const DELTA_LIMIT_BYTES_MIN =
   2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
@@ -117,7 +118,7 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
-/** Some persons of a range of 256 person numbers, and the key of this range in table `change_places`. */
+/** Persons in a range of 256 person numbers, and the key of the range in table `change_places`. */
 export interface PersonRange {
   readonly key: Buffer
   readonly projectId: number
@@ -125,8 +126,8 @@ export interface PersonRange {
 }
 
 /**
- * Returns the persons with deltas, range by range, from a key of table `change_places` on. Ranges without such persons
- * are returned too. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
+ * Returns the persons with deltas, range by range, starting at a key of table `change_places`. Ranges without such
+ * persons are returned too. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
  */
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
@@ -192,8 +193,8 @@ export class PersonChanges {
   }
 
   /**
-   * Returns whether a delta may be appended to a person. A person can get only one delta between two commits: if it has
-   * more events, it is cheaper to read and cache the person.
+   * Returns whether a delta may be appended to a person. Between two commits a person can get only one delta. If a
+   * person has more events than that, reading and caching the person is cheaper.
    */
   hasRoom(number: number): boolean {
     this.#open()
@@ -235,7 +236,7 @@ export class PersonChanges {
     this.#place(number, 0, 0, hasRoom ? ROOM_FRESH : 0)
   }
 
-  /** Writes everything that is left. Call it last in a transaction. */
+  /** Writes the remaining changes. Call it last in a transaction. */
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
@@ -270,10 +271,10 @@ export class PersonChanges {
     return (this.#rooms[number] ?? 0) & ~DELTA_WAITS
   }
 
-  /** Moves the current entries of mostly outdated blocks to the end. */
+  /** Moves the current entries of mostly outdated blocks to a new block. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
-    // These persons have newer changes, which the next block will contain.
+    // These persons have newer changes, which are in the block that is being filled.
     const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
@@ -290,7 +291,7 @@ export class PersonChanges {
         if (entry === null) continue
         this.#writer.addCopy(number, entry, this.#roomOf(number))
         this.#writeFull()
-        // Until the entry is in its new block, the old block still looks current and may be visited again.
+        // Until the new block is written, the old block still counts as current, and the entry could be visited again.
         waiting.add(number)
       }
     }
@@ -386,7 +387,7 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // Whether the block is full is not known here, so it counts as full, as most blocks are.
+        // Whether this block is full is not known here. It counts as full, because most blocks are.
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++

@@ -1,6 +1,6 @@
 /**
  * Stores the e-mail addresses of a project's persons compactly, for searches that read all of them. A million addresses
- * are some megabytes, which are searched as bytes. Table `email_chunks`, sealed:
+ * are some megabytes, which are searched as bytes. Every record of table `email_chunks` ends with a checksum:
  *
  *   project, person number / 256 -> 256 lengths u16 little-endian | the texts of 256 persons in order
  *
@@ -81,8 +81,7 @@ function searchChunk(
 ): void {
   let hit = chunk.indexOf(wanted, HEAD_BYTES)
   let hasCut = false
-  // The lengths are only read for chunks that may contain a hit or a truncated text, because most chunks contain
-  // neither.
+  // Most chunks contain neither a hit nor a truncated text. The lengths are read only for chunks that may contain one.
   for (let head = 1; head < HEAD_BYTES; head += 2) {
     if (((chunk[head] ?? 0) & (CUT >>> 8)) !== 0) hasCut = true
   }

@@ -32,8 +32,8 @@ const PERSONLESS = 0x8000_0000
 export type OwnerTables = Pick<EventTables, 'person_owners' | 'owner_since'>
 
 /**
- * Returns the person number of the owner of an event, by its distinct ID number and sequence number, or 0. Throws
- * `DamagedRecordError`.
+ * Returns the person number of the owner of an event, or 0 if the event has none. The event is given by its distinct ID
+ * number and its sequence number. Throws `DamagedRecordError`.
  */
 export function loadOwner(
   tables: OwnerTables,
@@ -61,8 +61,8 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
 }
 
 /**
- * Returns the record with the owners of 256 distinct ID numbers, one of which is `distinctId`. Returns null if none of
- * them has an owner. Throws `DamagedRecordError`.
+ * Returns the record that contains the owner of `distinctId` and those of the 255 distinct ID numbers around it.
+ * Returns null if none of them has an owner. Throws `DamagedRecordError`.
  */
 export function loadOwners(
   tables: OwnerTables,
@@ -87,8 +87,8 @@ function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffe
 }
 
 /**
- * The owners of one project in the processing thread. It takes about 5 bytes for each distinct ID number up to the
- * largest one that was used.
+ * The owners of one project in the processing thread. The object takes about 5 bytes of memory for each distinct ID
+ * number up to the largest one that was used.
  */
 export class ProjectOwners {
   readonly #tables: OwnerTables

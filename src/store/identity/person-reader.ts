@@ -71,11 +71,11 @@ import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
 
-/** The name in JSON of the property that is used as display name. */
+/** The name of the property that is used as display name, as it appears in JSON. */
 const EMAIL_NAME = '"email"'
 /**
- * Matches the JSON of an object that has an e-mail address and no nested objects. Quotes within texts are escaped
- * there, so the name can only match a member name.
+ * Matches the JSON of an object that has an e-mail address and no nested objects. Quotes inside a text are escaped in
+ * JSON, so `"email":` can only match the name of a member.
  */
 const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
@@ -166,7 +166,10 @@ export class PersonReader {
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
   }
 
-  /** Returns the uuids of the persons to which some ids, uuids or distinct_ids refer, without duplicates. */
+  /**
+   * Returns the uuids of persons without duplicates. Each person is given by its id, by its uuid or by one of its
+   * distinct_ids.
+   */
   uuidsOf(
     projectId: number,
     references: readonly PersonReference[],
@@ -187,8 +190,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns distinct ID numbers of a person in the order of their links. `first` is the index of the first one to
-   * return, and `idsMax` their maximum number. Without `idsMax`, all are returned.
+   * Returns distinct ID numbers of a person, in the order in which they were linked. `first` is the index of the first
+   * one to return. `idsMax` limits their number; without it, all are returned.
    */
   ids(
     projectId: number,
@@ -231,7 +234,8 @@ export class PersonReader {
    * all of the result before the snapshot changes.
    */
   *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
-    // Persons with neighbouring numbers have their changes listed in the same records.
+    // Persons with neighboring numbers have the locations of their changes in the same record, so the record is
+    // cached.
     const places = new CachedRanges((...place) => loadPlaces(this.#tables, ...place))
     for (const number of numbers) {
       const record = loadPerson(this.#tables, projectId, number, places)
@@ -269,7 +273,7 @@ export class PersonReader {
   }
 
   /**
-   * Counts the values of a property among the newest persons. Returns the most frequent texts, at most
+   * Counts the values of a property among the newest persons. Returns the most frequent values as texts, at most
    * `SHOWN_VALUES_MAX`.
    */
   values(
@@ -298,7 +302,7 @@ export class PersonReader {
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
-      // A text search excludes most persons without the property before their JSON is parsed.
+      // Most persons without the property are excluded by a text search, so their JSON need not be parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
@@ -337,7 +341,10 @@ export class PersonReader {
     return listEntries(tables, projectId, record?.id ?? null, offset, limit)
   }
 
-  /** Returns the group types of a project in the order that users gave them, and then by index. */
+  /**
+   * Returns the group types of a project in the order that users chose. Types for which no order was chosen come last,
+   * by index.
+   */
   groupTypes(projectId: number): readonly GroupTypeView[] {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
     const { groupTypes, groupTypeFacts } = counters
@@ -450,11 +457,15 @@ export class PersonReader {
     return count
   }
 
-  /** Returns the text of `personBody` for `listed`, but creates no objects and mostly parses nothing. */
+  /**
+   * Returns the text that `personBody` makes from the result of `listed`. It does not create that object, and mostly
+   * needs to parse no JSON.
+   */
   #listedText(projectId: number, record: PersonRecord): string {
     const { id, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
-    // Only the display name needs a property. It can mostly be read from the text directly.
+    // The only property that is needed is the one for the display name. It can mostly be read from the text without
+    // parsing.
     let properties: Readonly<Record<string, unknown>> = {}
     const email = FLAT_WITH_EMAIL.exec(stored ?? '')?.[1]
     if (email !== undefined) properties = { email: JSON.parse(email) as unknown }
@@ -475,10 +486,10 @@ export class PersonReader {
     return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
   }
 
-  /** Returns the ids that are shown. If none of them can be the display name, it returns further ids. */
+  /** Returns the ids to show. If none of them can be the display name, further ids are included. */
   #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
     const ids = this.#idTexts(projectId, record, idsMax)
-    // The display name must be the same wherever a person is shown, however many ids are shown there.
+    // The display name of a person must be the same everywhere, even where fewer ids are shown.
     const isUnnamed = record.idCount > idsMax && ids.every(isAnonymousId)
     return isUnnamed ? this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX) : ids
   }
@@ -498,7 +509,7 @@ function summaryBytes({ properties, distinct_ids: ids }: PersonSummary): number 
 
 /** Returns whether a person may have a property. `name` is its name as JSON. */
 function mayHave({ json, changesJson, deltas }: PersonRecord, name: string): boolean {
-  // Deltas do not contain the names of all properties that they change, so any property is possible.
+  // Deltas do not contain the names of all properties that they change, so a person with deltas may have any property.
   if (deltas !== '') return true
   return json.includes(name) || changesJson?.includes(name) === true
 }

@@ -1,5 +1,5 @@
 /**
- * The records of persons in environment `events`. All are sealed, and all numbers are little-endian:
+ * The records of persons in environment `events`. Every record ends with a checksum, and all numbers are little-endian:
  *
  *   persons          project, person -> version u32 | flags u8 | reserved 3 | number of ids u32
  *                      | created_at float64 ms | uuid 16 | distinct ID number u32 of the first eight ids
@@ -14,10 +14,11 @@
  *   person_emails    the texts of property `email`, truncated to 256 bytes
  *   person_projects  project -> MessagePack of `PersonCounters`
  *
- * Most events change only a few properties. Changes since a person was stored as a whole are in person-changes.ts. A
- * person that is merged with a person of more ids moves to the number of that person and keeps its own id. Without a
- * move the id equals the person number, and the position is 0. A record in `person_uuids` stays after the person is
- * merged or deleted, so that no uuid is used twice. Stores of older versions have neither pages nor moved persons.
+ * Most events change only a few properties. person-changes.ts stores the changes since a person was stored as a whole.
+ * If a person is merged with a person who has more ids, it moves to the number of the other person and keeps its own
+ * id. As long as a person has not moved, its id equals its person number, and the position of its first id is 0. A
+ * record in `person_uuids` stays after the person is merged or deleted, so that no uuid is used twice. Stores of older
+ * versions have neither pages nor moved persons.
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
@@ -43,7 +44,10 @@ import {
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
 const FLAG_PAGED = 2
-/** A flag: the record contains an id and a position of its own. */
+/**
+ * A flag: the record contains an id and the position of the first distinct_id, because the person has moved to another
+ * number.
+ */
 const FLAG_MOVED = 4
 /** A flag: only imported events have changed the person so far. */
 const FLAG_IMPORTED = 8
@@ -59,8 +63,8 @@ export const INLINE_IDS_MAX = 8
  */
 const NUMBER_LIKE_NAME = /[{,]"\d/
 /**
- * A member name that has a special meaning in objects. The store never writes any of its characters as an escape
- * sequence.
+ * A member name that has a special meaning in JavaScript objects. The store never writes its characters as escape
+ * sequences, so a search for this text finds the name in any stored JSON.
  */
 const PROTOTYPE = '"__proto__"'
 /** A number larger than any time in milliseconds. */
@@ -76,7 +80,7 @@ export interface PersonCounters {
   groupTypes: string[]
   /** Facts about the group types, by index. Null if there are none. */
   groupTypeFacts: (GroupTypeFacts | null)[]
-  /** The largest numbers of other kinds of records that were assigned. */
+  /** The largest numbers that were assigned to other kinds of records. */
   separations: number
   activity: number
   cohorts: number
@@ -88,11 +92,11 @@ export interface PersonCounters {
   owners: OwnerChanges
 }
 
-/** The display data of a group type, and the moment since when the type uses its index. */
+/** The display data of a group type, and the event after which the type got its index. */
 export interface GroupTypeFacts {
   /**
-   * If another type had the same index before, the sequence number of the project's newest event when that type was
-   * deleted. Groups in events up to it do not count. Otherwise 0.
+   * If another type had the same index before, the sequence number of the project's newest event at the time when that
+   * type was deleted. Groups in events up to that one do not count for the current type. Otherwise 0.
    */
   readonly since: number
   /** The display names for one group and for several groups. */
@@ -112,7 +116,8 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 
 /**
  * The chunks of 256 distinct ID numbers whose owners have changed recently. A reader that has read all chunks before
- * needs to read only these again. The same events give the same changes, however they were divided into commits.
+ * needs to read only these again. The contents depend only on the events, and not on how the events were divided into
+ * commits.
  */
 export interface OwnerChanges {
   /** The number of changes so far. The changes are numbered from 1. */
@@ -179,13 +184,16 @@ export function loadPersonCounters(table: Table, projectId: number): PersonCount
 
 /**
  * Memory for records until the end of their transaction. One large buffer is much cheaper than many small ones, because
- * lmdb-js has to find the memory address of each buffer.
+ * lmdb-js has to look up the memory address of each buffer.
  */
 export class RecordSlab {
   #slab = Buffer.alloc(0)
   #offset = 0
 
-  /** Returns memory for a sealed record of `bytes` bytes, which the caller fills and seals. */
+  /**
+   * Returns memory for a record of `bytes` bytes, including the checksum that `sealInPlace` adds. The caller fills the
+   * memory.
+   */
   take(bytes: number): Buffer {
     const length = bytes + SEAL_BYTES
     if (this.#offset + length > this.#slab.length) {
@@ -204,7 +212,7 @@ export class RecordSlab {
   }
 }
 
-/** Returns the record of a person as bytes. `recorded` is its properties in the form of the record. */
+/** Encodes the record of a person. `recorded` contains the properties in the form in which the record stores them. */
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
@@ -234,7 +242,7 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** Returns a person, or null. `kept` caches where changes are stored. Throws `DamagedRecordError`. */
+/** Returns a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
@@ -247,8 +255,8 @@ export function loadPerson(
 }
 
 /**
- * Returns a person as `loadPerson` does, without the pages of a paged person. The cost does not depend on the
- * properties.
+ * Returns a person as `loadPerson` does. If the person is paged, its pages are not read, so the cost does not depend on
+ * the properties.
  */
 export function loadUnpaged(
   tables: RecordTables,
@@ -418,7 +426,7 @@ export function peekProperties(table: Table, key: Buffer): RecordedProperties | 
 }
 
 /**
- * Returns the number under which the person with an id is stored, if there is such a person. Throws
+ * Returns the number under which the person with an id is stored. Does not check that there is such a person. Throws
  * `DamagedRecordError`.
  */
 export function loadNumber(table: Table, projectId: number, id: number): number {
@@ -432,7 +440,7 @@ export function loadPersonById(
   id: number,
 ): PersonRecord | null {
   const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
-  // After a merge with a person of more ids, another person may have this number.
+  // After a merge, this number may belong to another person.
   return person?.id === id ? person : null
 }
 

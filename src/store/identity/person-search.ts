@@ -1,6 +1,6 @@
 /**
- * Finds the persons of a list: by an index if a filter has one, otherwise by reading all persons. The result contains
- * only numbers, so that a page of large persons takes no memory until each person is shown.
+ * Finds the persons of a list. If a filter has an index, the index is used; otherwise all persons are read. The result
+ * contains only person numbers, so that no large persons are kept in memory before they are shown.
  */
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
@@ -24,7 +24,7 @@ import {
   propertiesOfRecord,
 } from './person-records.ts'
 
-/** Lists omit a person if its creation time is later than now by more than this. */
+/** Lists omit a person whose creation time is more than this many milliseconds in the future. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
 
 /** The persons on a page of a list. */
@@ -87,7 +87,9 @@ export class PersonSearch {
     return { count, numbers }
   }
 
-  /** Returns the person numbers that an index gives for a query, or null if no index fits the query. */
+  /**
+   * Returns the person numbers that an index finds for a query, or null if the query has no condition with an index.
+   */
   #candidates(query: PersonListQuery): ReadonlySet<number> | null {
     const { projectId, distinctId, email, search } = query
     let found: ReadonlySet<number> | null = null
@@ -119,7 +121,7 @@ export class PersonSearch {
     const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
     const numbers: number[] = []
     for (const key of this.#tables.person_emails.getKeys({ start, end })) {
-      // Longer addresses that begin with the wanted one are in the same range of keys and are skipped.
+      // Keys of longer addresses that begin with the wanted address are in the same range. They are skipped.
       if (key.length !== start.length + 4) continue
       const number = numberInKey(key, key.length - 4)
       if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {

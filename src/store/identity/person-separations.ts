@@ -1,6 +1,6 @@
 /**
  * Stores deletions and splits of persons. These are the only changes of persons that do not follow from events. With
- * them, the state of a person at any earlier event can be computed again. Tables, both sealed:
+ * them, the state of a person at any earlier event can be computed again. Every record ends with a checksum. Tables:
  *
  *   separations   project, number                     -> JSON of `Separation`
  *   separated     project, distinct ID number, number -> nothing

@@ -1,6 +1,6 @@
 /**
- * The persons of all projects in the processing thread. They are stored in the same transaction as events and the
- * position in the log.
+ * The persons of all projects in the processing thread. They are stored in the transaction that also stores the events
+ * and the position in the log.
  */
 
 import { attempt, type DamageListener } from '../faults.ts'
@@ -32,7 +32,8 @@ export class PersonStore {
   /** The projects that were used since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
   /**
-   * Persons with deltas are searched from this key of table `change_places` on. Null means that no person has deltas.
+   * The key of table `change_places` at which the next search for persons with deltas starts. Null means that no person
+   * has deltas.
    */
   #foldFrom: Buffer | null = FIRST_KEY
 
@@ -82,7 +83,7 @@ export class PersonStore {
       this.#cacheBytesMax / (this.#projects.size + 1),
     )
     this.#projects.set(projectId, project)
-    // The other projects get less memory when a new one is added. They may evict persons now, because none of them is
+    // When a project is added, the other projects get less memory. They may evict persons now, because none of them is
     // processing an event.
     const bytesMax = this.#cacheBytesMax / this.#projects.size
     for (const other of this.#projects.values()) other.limitCache(bytesMax)
@@ -136,9 +137,9 @@ export class PersonStore {
   }
 
   /**
-   * Stores some of the persons that have deltas as a whole, which does not change their properties, and returns how
-   * many. `write` runs its argument in a transaction; it is not called if no person has deltas. Must not be called
-   * while there are unsaved changes.
+   * Folds some of the persons that have deltas: stores each of them as a whole, with the deltas applied. Returns the
+   * number of folded persons. The properties of a person stay the same. `write` runs its argument in a transaction; it
+   * is not called if no person has deltas. Must not be called while there are unsaved changes.
    */
   fold(write: (store: () => void) => void): number {
     if (this.#touched.size > 0) throw new Error('fold was called between a change and its commit')
@@ -167,7 +168,10 @@ export class PersonStore {
     return count
   }
 
-  /** Returns ranges from a key on until they contain enough persons with deltas. It also records where to continue. */
+  /**
+   * Returns ranges, starting at a key, until they contain enough persons with deltas. Also records the key at which the
+   * next search starts.
+   */
   #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonRange[] {
     const found: PersonRange[] = []
     let left = FOLDED_PERSONS_MAX

@@ -28,8 +28,8 @@ import {
 import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /**
- * A person is stored as a whole if its changes have more characters than `CHANGES_BYTES_MIN` and also more than this
- * fraction of the whole person.
+ * If the changes of a person have more characters than `CHANGES_BYTES_MIN` and are also larger than this fraction of
+ * the whole person, the person is stored as a whole.
  */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
@@ -46,8 +46,8 @@ export interface PersonEntry {
   /** The bytes that its properties take in table `persons`. */
   storedBytes: number
   /**
-   * The properties whose text is in table `persons`. They need not be those of `state`: after a merge, the person may
-   * be stored under the number of the other person.
+   * The properties whose text is in table `persons`. They may differ from those of `state`: after a merge, the person
+   * may be stored under the number of the other person.
    */
   storedProperties: PropertyTable | null
   storedEmail: string | null
@@ -138,8 +138,8 @@ export class PersonWrites {
   }
 
   /**
-   * Sets the person number that belongs to an id. Null removes it, if the number equals the id or there is no such
-   * person.
+   * Sets the person number that belongs to an id. Pass null if the number equals the id, or if there is no such person
+   * any more.
    */
   setNumber(id: number, number: number | null): void {
     const bytes = number === null ? null : numberBytes(number)
@@ -305,7 +305,10 @@ function emailOf(properties: PropertyTable): string | null {
   return typeof email === 'string' && email !== '' ? email : null
 }
 
-/** Applies operations in the order of their keys, which is faster. A later operation on the same key wins. */
+/**
+ * Applies operations in the order of their keys, because that is faster. If two operations have the same key, the later
+ * one wins.
+ */
 function apply(table: Table, operations: Operation[]): void {
   operations.sort(([a], [b]) => Buffer.compare(a, b))
   for (const [key, bytes] of operations) {

@@ -1,14 +1,14 @@
 /**
- * The persons of one project in the processing thread, as the rules use them. Persons that were read stay cached for a
- * while. Changed persons stay in memory until the next commit, which writes each of them once, however many events
- * changed it.
+ * The persons of one project in the processing thread, in the form that the rules expect. Persons that were read stay
+ * cached for a while. Changed persons stay in memory until the next commit, which writes each of them once, however
+ * many events changed it.
  *
- * A merge is a union by size. The distinct_ids of the person with fewer ids get the number of the other person, and the
- * remaining person is stored under that number with its own id and uuid. The cost of n merges therefore grows with n
- * log n, in whatever order and direction persons are merged.
+ * A merge moves the distinct_ids of the person with fewer ids to the number of the other person (union by size). The
+ * person that remains is stored under that number, with its own id and uuid. The cost of n merges therefore grows with
+ * n log n, whatever their order and direction.
  *
- * Memory is counted in bytes. Changed persons are held until they are stored, and `GatheredBytes` counts them for the
- * committing code. Persons that were only read may be evicted between any two events.
+ * Memory is counted in bytes. Changed persons are held until they are stored. `GatheredBytes` counts them, so that a
+ * commit is made before they take too much memory. Persons that were only read may be evicted between any two events.
  */
 
 import { withRoom } from '../../rules/analytics/growing-arrays.ts'
@@ -58,14 +58,14 @@ import {
   storedEntry,
 } from './person-writes.ts'
 
-/** The fraction of the cache that each of the two generations of persons may use. The rest is for groups. */
+/** The part of the cache that each of the two generations of persons may use. The rest is for groups. */
 const GENERATION_PART = 3 / 8
 const GROUPS_PART = 1 / 4
 /** The bytes of memory that a person takes in addition to its properties. */
 const PERSON_MEMORY_BYTES = 600
-/** The bytes of memory until the commit for a removed person, a uuid, a moved id or a delta. */
+/** The estimated memory of a removed person, a uuid, a moved id or a delta that waits for the commit. */
 const NOTE_MEMORY_BYTES = 200
-/** The bytes of memory until the commit for an id that a merge or a deletion moves, including its records. */
+/** The estimated memory of an id that a merge or a deletion moves, including its records, until the commit. */
 const MOVED_ID_MEMORY_BYTES = 100
 
 /** The persons of one project, for the one writing thread. */
@@ -106,7 +106,7 @@ export class ProjectPersons implements PersonWorld {
   readonly #moved = new Map<number, number | null>()
   #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
-  /** The jobs that are not stored yet, oldest first. */
+  /** The new deletion jobs that are not stored yet, oldest first. */
   newJobs: readonly OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
@@ -167,8 +167,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Appends a delta instead of reading the person. Call it only for a person that is not in memory and is so small that
-   * some dozens of such events cannot exceed the limit for its properties.
+   * Appends a delta to the stored changes instead of reading the person. Call it only for a person that is not in
+   * memory and is small: some dozens of such events must not be able to exceed the limit for its properties.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -176,11 +176,12 @@ export class ProjectPersons implements PersonWorld {
     const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#areCached[number] === 1) return false
     const { changes } = this.#writes
-    // To update the index of e-mail addresses, the previous address must be read.
+    // An event with an e-mail address changes the index of addresses. The previous address must be read for that, so no
+    // delta is appended.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
     const delta = deltaOf(properties, automatic)
     if (delta === null) return true
-    // Each decision about the person has to parse all of its deltas, so they must be short.
+    // Each decision about the person parses all of its deltas, so they must be short.
     if (delta.length > DELTA_UNITS_MAX) return false
     changes.append(number, delta)
     this.#unread.push(number)
@@ -327,8 +328,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Returns the distinct ID numbers of `idsOf` one by one, for callers that may need only the first ones. No id may be
-   * added to the person meanwhile.
+   * Returns the same ids as `idsOf`, one by one, for callers that may need only the first ones. No id may be added to
+   * the person during the iteration.
    */
   idsInOrder({ number }: PersonState): Iterable<number> {
     return this.#entry(number).ids.inOrder(this.#tables.person_ids, this.projectId, number)
@@ -351,7 +352,7 @@ export class ProjectPersons implements PersonWorld {
     this.#create(person, distinctId)
   }
 
-  /** Leaves a person only one id. The other ids must belong to other persons already. */
+  /** Removes all ids of a person except one. The other ids must belong to other persons already. */
   keepOnly(person: PersonState, distinctId: number): void {
     this.#entry(person.number).ids.keepOnly(distinctId)
     this.owners.separate(distinctId, person.number)
@@ -422,7 +423,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Marks a person to be stored in its current state, without deltas. Returns false if there is no such person. The
+   * Marks a person to be stored as a whole, with its deltas applied. Returns false if there is no such person. The
    * person is not cached.
    */
   fold(number: number): boolean {
@@ -466,7 +467,7 @@ export class ProjectPersons implements PersonWorld {
     store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
-  /** Call it after a commit, when everything is stored. It also sets the maximum bytes of the cache. */
+  /** Call it after a commit has stored everything. It also sets the maximum bytes of the cache. */
   settle(cacheBytesMax: number): void {
     const held = this.#held
     this.#held = new Map()
@@ -552,8 +553,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Turns the younger generation into the older one. The persons of the previous older one are evicted, unless they are
-   * held.
+   * Turns the younger generation into the older one. The persons of the previous older generation are evicted, unless
+   * they are held.
    */
   #rotate(): void {
     for (const number of this.#old.keys()) {
@@ -645,8 +646,8 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes -= former.countedBytes
     if (former.id !== number) this.#moved.set(former.id, null)
     this.#moved.set(person.id, person.id === number ? null : number)
-    // The uuid of the removed person is stored with a number that another person has from now on. It must not lead to
-    // that person.
+    // The uuid of the removed person is stored with a number that now belongs to another person. The uuid must no
+    // longer lead to a person.
     this.#setUuid({ uuid: former.uuid, number: person.number })
     person.number = number
     person.isUnsaved = true

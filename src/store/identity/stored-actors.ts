@@ -21,7 +21,7 @@ export class StoredActors implements ActorSource {
   readonly #tables: EventTables
   readonly #projectId: number
   readonly #idTexts: (record: PersonRecord, idsMax: number) => readonly string[]
-  /** Caches where changes are stored, because persons with neighbouring numbers share these records. */
+  /** Caches the locations of changes, because persons with neighboring numbers have theirs in the same record. */
   readonly #places: CachedRanges
 
   /** `idTexts` returns the first ids of a person. */
@@ -66,7 +66,7 @@ export class StoredActors implements ActorSource {
   *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {
     const { start, end } = keysOf(this.#projectId)
     const { person_created, person_uuids } = this.#tables
-    // The index of creation times begins with the newest person, and the index of ids with the smallest id.
+    // The index of creation times starts with the newest person, but the index of ids starts with the smallest id.
     const isReverse = isDescending === (order === 'id')
     const range = isReverse ? { start: end, end: start, reverse: true } : { start, end }
     const table = order === 'id' ? person_uuids : person_created

@@ -2,15 +2,16 @@
  * Encodes values of the stores: MessagePack for small structures that Tenrec creates itself, and a checksum at the end
  * of every value. LMDB has no checksums, so a flipped bit would otherwise be returned as valid data.
  *
- * A sealed value is `bytes, crc32 u32 little-endian`. The checksum covers the key and the bytes, so that a value under
- * a wrong key is also detected. This is the only file that imports msgpackr.
+ * A value with its checksum is called sealed: the bytes, then their crc32 as u32 little-endian. The checksum covers the
+ * key and the bytes, so that a value under a wrong key is also detected. This is the only file that imports msgpackr.
  */
 
 import { crc32 } from 'node:zlib'
 import { Packr } from 'msgpackr'
 import { DamagedRecordError } from '../faults.ts'
 
-// The option `useRecords` is off: with it, the meaning of bytes would depend on the values that were packed before.
+// The option `useRecords` is off because with it, the meaning of packed bytes would depend on the values that were
+// packed before them.
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
 /** The number of bytes that `seal` adds. */
@@ -68,8 +69,8 @@ export function unseal(
 }
 
 /**
- * Returns the memory of an array as bytes, in the form in which it is stored: little-endian, as on all machines on
- * which Node.js is used in practice.
+ * Returns the memory of an array as bytes, in the form in which it is stored. The stored form is little-endian, and so
+ * is the memory on every machine on which Node.js is used in practice.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)

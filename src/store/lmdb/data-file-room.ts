@@ -1,39 +1,42 @@
 /**
- * Prevents LMDB from meeting a full disk. When the write of a page fails, lmdb-js formats a message into memory that
- * can be too short for it, and the heap of the process is damaged. A transaction may therefore commit only if its data
- * file has enough room inside it for every page that the transaction can write:
+ * Makes sure that LMDB never writes to a full disk. If the write of a page fails, lmdb-js formats a message into a
+ * buffer that can be too short, and damages the heap of the process. A transaction may therefore commit only if the
+ * data file already has enough room for every page that the transaction can write:
  *
  *     | pages up to the last one, in use or free | zeros, which no other file can take |
  *                                                ^ LMDB appends here
  *
- * Zeros are written after the last page before the commit, inside the write transaction, when no other process can
- * write to the file. If there is no room for them, writing the zeros fails instead of the commit, and the transaction
- * is rolled back. A long file does no harm, because LMDB never reads a page after the last one.
+ * Before the commit, zeros are written after the last page. This happens inside the write transaction, when no other
+ * process can write to the file. If the disk has no room, writing the zeros fails instead of the commit, and the
+ * transaction is rolled back. The zeros do no harm, because LMDB never reads a page after the last one.
  *
- * None of this is done while the disk has plenty of free space.
+ * While the disk has plenty of free space, nothing of this is done.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
-/** Zeros are written in steps of this many bytes, so that only some of the transactions have to write them. */
+/** Zeros are written in multiples of this many bytes, so that not every transaction has to write some. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
-/** Zeros are cut off the end of the file in steps of this many bytes. */
+/** Zeros are cut off the end of the file in multiples of this many bytes. */
 const CUT_STEP_BYTES = 4096
 /**
- * File systems that write each changed page to a new location. Zeros reserve no room there, so the disk itself must
- * have free space. The numbers are from linux/magic.h and the sources of ZFS and bcachefs.
+ * File systems that write each changed page to a new location. Zeros in the file reserve no space on them, so the disk
+ * itself must have free space. The numbers are from linux/magic.h and the sources of ZFS and bcachefs.
  */
 const COPYING_FILE_SYSTEMS: ReadonlySet<number> = new Set([0x9123683e, 0x2fc12fc1, 0xca451a4e])
-/** The number of free bytes that such a file system needs for each byte written, including its own metadata. */
+/** The number of free bytes that such a file system needs for each written byte, including its own metadata. */
 const COPYING_FACTOR = 2
 
 /** The room inside one data file. */
 export class DataFileRoom {
   readonly #folder: string
-  /** The descriptor of the file. It is opened when it is first needed, because descriptors may be scarce. */
+  /**
+   * The descriptor of the file. The file is opened when it is first needed, because the process may have few
+   * descriptors left.
+   */
   #opened: number | null = null
 
   constructor(folder: string) {
@@ -91,7 +94,7 @@ export class DataFileRoom {
   }
 
   /**
-   * Cuts zeros off the end of a file of `size` bytes: `bytes` bytes, rounded up. Throws ENOSPC if the rounded number is
+   * Cuts `bytes` zero bytes, rounded up, off the end of a file of `size` bytes. Throws ENOSPC if the rounded number is
    * more than `spareBytes`.
    */
   #cut(size: number, bytes: number, spareBytes: number): void {
@@ -112,8 +115,8 @@ export class DataFileRoom {
 }
 
 /**
- * Returns an error with the text that the file system uses for a full disk, so that it is recognized as such on another
- * thread too.
+ * Returns an error with the text that the file system uses for a full disk, so that another thread also recognizes it
+ * as such.
  */
 function noSpace(bytes: number): Error {
   const text = `ENOSPC: no space left on device, write (${Math.ceil(bytes)} bytes for the data file)`

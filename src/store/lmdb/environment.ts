@@ -1,7 +1,7 @@
 /**
  * Opens LMDB environments. This is the only file that imports lmdb. Every environment is a folder in the data directory
- * with the files `data.mdb` and `lock.mdb`. Every key and every value is bytes, in a format that the file which owns
- * the table defines.
+ * with the files `data.mdb` and `lock.mdb`. Every key and every value consists of bytes. The source file that owns a
+ * table defines their format.
  *
  * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction is on the disk when it
  * returns. For the measurements see docs/ARCHITECTURE.md, "Durability".
@@ -44,14 +44,14 @@ const MAP_BYTES = 256 * 1024 ** 3
 const META_PAGES = 2
 /** The unit of `blocks` in the result of stat(2). */
 const DISK_BLOCK_BYTES = 512
-/** Shorter runs of free pages are not released, because the file system would have to record every gap. */
+/** Runs of fewer free pages are not released, because the file system would have to record every gap. */
 const RELEASED_RUN_PAGES_MIN = 8
-/** One system call releases this number of pages. A read of the data file may have to wait for the call. */
+/** The number of pages that one system call releases. A read of the data file may have to wait for the call. */
 const RELEASED_RANGE_PAGES = 2048
 /** Matches a line of the reader table in the form of lmdb.h: process, thread, and then a transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
 const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
-/** A writer looks for readers whose process has ended once in this time. */
+/** The time after which a writer looks again for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
@@ -110,13 +110,13 @@ export interface EnvironmentOptions<Name extends string = string> {
   /** If true, the environment must exist, and nothing is written, not even empty tables. */
   readonly isReadOnly?: boolean
   /**
-   * If true, a transaction returns before it is on the disk. It is visible to readers then, and reaches the disk a
-   * moment later.
+   * If true, a transaction returns before it is on the disk. Readers see it at that moment, and it reaches the disk a
+   * little later.
    */
   readonly isFlushDeferred?: boolean
   /** If true, writes are not captured even if `captureWrites` asks for them. */
   readonly isUncaptured?: boolean
-  /** Receives how much room the data file has, and how much of it transactions use. */
+  /** Is told how much room the data file has, and how much of this room transactions use. */
   readonly diskRoom?: DiskRoom | undefined
 }
 
@@ -128,7 +128,7 @@ export class Environment<Name extends string = string> {
   readonly #root: RootDatabase<Buffer, Buffer>
   /** The opened tables. A value is undefined if the table does not exist and the environment is read-only. */
   readonly #tables = new Map<string, Table | undefined>()
-  /** The capture of writes, or null if the environment is not captured, as most are not. */
+  /** The capture of writes, or null if the writes of this environment are not captured, which is the usual case. */
   readonly #capture: WriteCapture | null
   /** The writes of the captured transaction that is running, otherwise null. */
   #writes: Write[] | null = null
@@ -145,7 +145,7 @@ export class Environment<Name extends string = string> {
     this.#capture = isCaptured && options.isUncaptured !== true ? capture : null
     this.#path = join(options.dataDir, options.name)
     const obstacle = addressesMissing()
-    // If LMDB cannot map the file, lmdb-js ends the process, so this is checked before.
+    // If LMDB cannot map the file, lmdb-js ends the process. The file is therefore checked first.
     if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
     if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
@@ -179,7 +179,7 @@ export class Environment<Name extends string = string> {
       const value = this.#tables.get(name)
       Object.defineProperty(tables, name, value ? { value } : { get: () => this.table(name) })
     }
-    // The object has a property for each of the names.
+    // For each of the names, the object has a property.
     this.tables = tables as Record<Name, Table>
   }
 
@@ -192,9 +192,9 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Pins the current state. `entries` of the result reads this state, over many turns of the event loop, until
-   * `release`. Meanwhile the file cannot reuse deleted pages and grows, so release it soon. Tables that are opened
-   * later cannot be read through it.
+   * Pins the current state. The `entries` of the result can be read over many turns of the event loop, until `release`.
+   * Meanwhile the file cannot reuse deleted pages and grows, so release the state soon. Tables that are opened later
+   * cannot be read through the result.
    */
   pin(): PinnedEnvironment {
     return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
@@ -202,7 +202,7 @@ export class Environment<Name extends string = string> {
 
   /**
    * Pins the newest state of the data file, for a caller that reads the pages of the file itself. Other processes may
-   * write to the file meanwhile. Returns null if it changes too often.
+   * write to the file at the same time. If the file changes too often, returns null.
    */
   pinNewest(): PinnedState | null {
     const file = join(this.#path, 'data.mdb')
@@ -210,8 +210,8 @@ export class Environment<Name extends string = string> {
       const state = newestState(file)
       this.refresh()
       const pin = this.pin()
-      // If the file changed in between, the pinned state may be another one, or the page was read while it was being
-      // written.
+      // If the file has changed in between, the pinned state may differ from `state`, or the meta page may have been
+      // read while another process was writing it.
       if (newestState(file).meta.equals(state.meta)) return { state, pin }
       pin.release()
     }
@@ -259,8 +259,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Runs `action` in one write transaction that must change nothing a reader can see. Examples are a merge of segments
-   * and the rebuild of an index.
+   * Runs `action` in one write transaction. The action must not change anything that a reader can see. Examples are a
+   * merge of segments and the rebuild of an index.
    */
   rearrange<T>(action: () => T): T {
     return this.#write(this.#checked(action), true)
@@ -322,7 +322,7 @@ export class Environment<Name extends string = string> {
     const { lastPageNumber, pageSize } = statisticsOf(this.#root)
     const endBytes = (lastPageNumber + 1) * pageSize
     const diskBytes = this.#room?.freeDiskBytes ?? 0
-    // If the disk has plenty of space, the number is not used, and the file need not be opened for it.
+    // If the disk has plenty of space, this number is not used, so the file need not be opened to find it.
     const isPlenty = diskBytes >= DISK_PLENTY_BYTES
     const insideBytes = isPlenty ? 0 : (this.#room?.insideBytes(endBytes) ?? 0)
     return { diskBytes, insideBytes, usedBytes: endBytes - this.freeBytes() }
@@ -337,21 +337,21 @@ export class Environment<Name extends string = string> {
 
   #write<T>(action: () => T, isRearranging = false): T {
     const now = SYSTEM_CLOCK.monotonic()
-    // A reader keeps pages from being reused even after its process has ended, which costs the writers disk space.
+    // A reader prevents the reuse of pages, even after its process has ended. The data file would then keep growing.
     if (now >= this.#nextCheckMs) {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
     }
     const result = counted(() => this.#transaction(action), isRearranging)
-    // LMDB would treat a promise as an asynchronous transaction and commit nothing.
+    // If `action` returned a promise, LMDB would treat the transaction as asynchronous and commit nothing.
     if (result instanceof Promise)
       throw new TypeError('a write transaction may not be asynchronous')
     return result
   }
 
   /**
-   * Runs a transaction. An error of `action` aborts it and is thrown again. An error that comes later is an error of
-   * the commit.
+   * Runs a transaction. An error of `action` aborts the transaction and is thrown again. An error after that is an
+   * error of the commit.
    */
   #transaction<T>(action: () => T): T {
     let isDone = false
@@ -386,8 +386,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns the number of free bytes in the data file that still take space on the disk: `freeBytes` without the pages
-   * that were released to the file system. It costs one more stat(2) than `freeBytes`.
+   * Returns the number of free bytes in the data file that take space on the disk: `freeBytes` without the pages that
+   * were released to the file system. It costs one call of stat(2) more than `freeBytes`.
    */
   reusableBytes(): number {
     const { size, blocks } = statSync(join(this.#path, 'data.mdb'))
@@ -395,21 +395,21 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Releases free pages to the file system, from page `from` on and at most about `bytesMax` bytes. The pages stay free
-   * pages of the data file, and take space on the disk again when LMDB writes to them.
+   * Releases free pages to the file system, starting at page `from`, and at most about `bytesMax` bytes. For LMDB, the
+   * pages stay free pages of the data file. They take space on the disk again when LMDB writes to them.
    *
-   * The newest state is flushed first. Then only pages are released that LMDB itself could overwrite now. Such pages
-   * are used neither by a state that is being read nor by a state that a crash could bring back. The write transaction
-   * prevents LMDB from using the pages meanwhile, and `lockDescriptor` prevents other processes from it if this one is
-   * killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of free
-   * pages is inconsistent.
+   * The newest state is flushed first. Then the pages that LMDB could overwrite now are released. No state that is
+   * being read uses these pages, and no state that may become current after a crash. The write transaction prevents
+   * LMDB from using the pages in the meantime. If this process is killed, `lockDescriptor` still keeps other processes
+   * from writing. Runs of fewer than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of
+   * free pages is inconsistent.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
-    // Nothing is written in the transaction, so its commit changes nothing. An abort would make LMDB discard its cached
-    // list of free pages and read it again.
+    // The transaction writes nothing, so its commit changes nothing. If it were aborted instead, LMDB would discard its
+    // cached list of free pages and read the list again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
     }, true)
@@ -445,8 +445,8 @@ export class Environment<Name extends string = string> {
     const descriptor = openSync(path, 'r+')
     try {
       // A process that defers its flushes may have written the newest state only to memory. After a power cut, an older
-      // state would be current again, and it may use these pages. The call is fast if everything is on the disk
-      // already.
+      // state would be current again, and it may use these pages. If everything is on the disk already, the call is
+      // fast.
       fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)
@@ -457,7 +457,10 @@ export class Environment<Name extends string = string> {
     }
   }
 
-  /** Returns the transaction number of the oldest state that is being read, or null if there is no reader. */
+  /**
+   * Returns the number of the transaction that wrote the oldest state that is being read, or null if nothing is being
+   * read.
+   */
   #oldestReader(): bigint | null {
     let oldest: bigint | null = null
     for (const line of this.#root.readerList().split('\n')) {
@@ -474,8 +477,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Clears the entries of readers whose process has ended, and returns their number. The first write calls this, and
-   * later writes call it from time to time. A thread that ends clears its own entry.
+   * Removes the readers whose process has ended from the reader table, and returns their number. The first write calls
+   * this, and later writes call it from time to time. When a thread ends, it removes its own entry.
    */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
@@ -508,7 +511,7 @@ export class Environment<Name extends string = string> {
     })
   }
 
-  /** Returns whether all these tables exist. LMDB stores their names as keys. */
+  /** Returns whether all these tables exist. LMDB stores the names of tables as keys of its main tree. */
   #hasAll(tables: readonly string[]): boolean {
     const names = new Set(this.#names())
     return tables.every((name) => names.has(name))
@@ -516,7 +519,7 @@ export class Environment<Name extends string = string> {
 
   #names(): readonly string[] {
     const names: string[] = []
-    // lmdb-js includes the zero byte that ends a name, so it is removed.
+    // lmdb-js includes the zero byte at the end of each name, so the byte is removed here.
     for (const key of this.#root.getKeys()) {
       names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
     }
@@ -525,8 +528,8 @@ export class Environment<Name extends string = string> {
 }
 
 /**
- * Makes the files readable for their owner only, because LMDB creates them readable for everyone. Files of another user
- * are left unchanged. A file that was removed while another thread has it open is skipped.
+ * Makes the files readable only for their owner, because LMDB creates them readable for everyone. The mode of another
+ * user's files stays. A file that was removed while another thread has it open is skipped.
  */
 function hideFiles(folder: string): void {
   for (const name of ['data.mdb', 'lock.mdb']) {

@@ -1,21 +1,22 @@
 /**
  * Numbers about the whole environment `events`, table `state`:
  *
- * | name            | meaning                                                                        |
- * |-----------------|--------------------------------------------------------------------------------|
- * | `position`      | the last sequence number of the log whose events are stored                    |
- * | `log_time`      | the arrival time of the newest record up to there, milliseconds                |
- * | `letters`       | the newest number that a dead letter ever had                                  |
- * | `seed`          | the seed of the fingerprints (uuid-fingerprint.ts)                             |
- * | `log_through`   | the last sequence number that was processed and on the disk in the log by then |
- * | `flags_version` | the largest version of environment `flags` that processing has seen            |
+ * | name            | meaning                                                                      |
+ * |-----------------|------------------------------------------------------------------------------|
+ * | `position`      | the sequence number of the last block of the log whose events are all stored |
+ * | `log_time`      | the arrival time of the newest record up to `position`, in milliseconds      |
+ * | `letters`       | the largest number that a dead letter ever had                               |
+ * | `seed`          | the seed of the fingerprints (uuid-fingerprint.ts)                           |
+ * | `log_through`   | the largest sequence number that had been processed and flushed to the log   |
+ * | `flags_version` | the largest version of environment `flags` that processing has seen          |
  *
  * The record of `position` contains three more numbers: how often persons were folded, how many events of the next
  * block are already stored, and how many of these were dropped. A block that is too large for one transaction is stored
  * in several.
  *
- * `log_through` and `flags_version` record states of the other environments, which must never be older than that
- * (store-agreement.ts). A store last written by an earlier version lacks both.
+ * `log_through` and `flags_version` record how far the log and the environment `flags` were. If one of them is older
+ * than this, data is missing (store-agreement.ts). A store that was last written by an earlier version has neither of
+ * the two numbers.
  */
 import { randomInt } from 'node:crypto'
 import type { Environment, Table } from './environment.ts'
@@ -56,7 +57,7 @@ export interface Standing {
 /** Reads the progress of processing. All numbers are 0 in an empty store. Throws `DamagedRecordError`. */
 export function readStanding(table: Table): Standing {
   const bytes = peek(table, STANDING_KEY)
-  // Older stores have fewer numbers.
+  // The record of an older store has fewer numbers. The missing ones count as 0.
   const numberAt = (index: number): number =>
     bytes === undefined || bytes.length < 8 * (index + 1) ? 0 : bytes.readDoubleLE(8 * index)
   return { position: numberAt(0), folds: numberAt(1), done: numberAt(2), dropped: numberAt(3) }
@@ -73,13 +74,13 @@ export function storeStanding(table: Table, standing: Standing): void {
   store(table, STANDING_KEY, bytes)
 }
 
-/** How far the other environments were when `events` was written: the log and the flags. */
+/** How far the log and the flags were when `events` was last written. */
 export interface Witness {
   readonly logThrough: number
   readonly flagsVersion: number
 }
 
-/** Reads how far the other environments were. The numbers are 0 if none were stored. Throws `DamagedRecordError`. */
+/** Reads how far the log and the flags were. A number that was never stored is 0. Throws `DamagedRecordError`. */
 export function readWitness(table: Table): Witness {
   return {
     logThrough: readNumber(table, 'log_through') ?? 0,
@@ -88,7 +89,7 @@ export function readWitness(table: Table): Witness {
 }
 
 /**
- * Stores those numbers of `seen` that are larger than in `last`, and returns the numbers that are stored afterwards.
+ * Stores each number of `seen` that is larger than the one in `last`. Returns the numbers that are stored afterwards.
  * Call it only within a write transaction.
  */
 export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {

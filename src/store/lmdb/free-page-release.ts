@@ -1,8 +1,8 @@
 /**
- * Decides when free pages of a data file are released to the file system by `Environment.releasePages`. Pages that
- * normal work frees are soon used again, and releasing them would only cost time. A pass therefore starts only when
- * free pages take much more disk space than normal work needs, for example after a retention run. It then goes through
- * the whole file, some megabytes at a time.
+ * Decides when free pages of a data file are released to the file system by `Environment.releasePages`. The pages that
+ * normal work frees are soon used again, so releasing them would only cost time. A pass through the file starts only
+ * when free pages take much more disk space than normal work needs, for example after a retention run. The pass
+ * releases some megabytes at a time.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Environment } from './environment.ts'
@@ -44,8 +44,8 @@ export class FreePageRelease {
   /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
   /**
-   * The bytes of free pages that the last pass could not release. For some time, they do not count towards the start of
-   * a new pass.
+   * The bytes of free pages that the last pass could not release. For some time, these bytes do not count when the
+   * object decides whether to start a new pass.
    */
   #leftBytes = 0
   #pausedUntilMs = 0
@@ -77,7 +77,7 @@ export class FreePageRelease {
         failure = step.failure?.reason ?? null
         this.#isUnsupported = step.failure?.isUnsupported === true
       } catch (cause) {
-        // Nothing was changed. `tenrec verify` and the next start report the damage in full.
+        // The store was not changed. `tenrec verify` and the next start report the damage in full.
         failure = cause instanceof Error ? cause.message : String(cause)
       }
       if (failure !== null) return this.#pause(failure)

@@ -1,11 +1,11 @@
 /**
  * Releases ranges of a file to the file system. Such ranges read as zeros and take no disk space until they are written
- * again. Node.js has no function for this, so another program is started: `perl` calls fallocate(2) for all ranges, or
- * else `fallocate` of util-linux is started for each range.
+ * again. Node.js has no function for this, so another program is started. `perl` calls fallocate(2) for all ranges.
+ * Without `perl`, the program `fallocate` of util-linux is started once for each range.
  *
- * The program must not outlive this process unnoticed, because a new daemon could write to a range that the program is
- * about to release. The program therefore inherits a descriptor that holds the lock on the data directory, and no other
- * process can open the store while it runs. `perl` also ends before the next range once this process has ended.
+ * If this process ends first, the program could release a range to which a new daemon has written in the meantime. The
+ * program therefore inherits a descriptor that holds the lock on the data directory, and no other process can open the
+ * store while it runs. `perl` also stops before the next range if this process has ended.
  */
 import { spawnSync } from 'node:child_process'
 import { HOLE_PUNCH_MS_MAX } from './limits.ts'
@@ -42,8 +42,8 @@ while (<STDIN>) {
 }`
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
 /**
- * Matches the messages of strerror(3) and of both programs which say that the file system or the program does not
- * support the call.
+ * Matches messages which say that the file system or the program does not support the call. They come from strerror(3)
+ * and from both programs.
  */
 const UNSUPPORTED = /not supported|unsupported|not implemented|unrecognized option|invalid option/i
 

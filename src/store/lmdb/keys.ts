@@ -8,10 +8,10 @@
  * | distinct ID number | its distinct_ids                 |
  * | person number      | its persons                      |
  *
- * The key of a segment contains the sequence number of its first event, so the segment of any event is found one step
- * back from the key of that event. Sequence numbers and distinct ID numbers are at most 2^32 - 1, because that many
- * events would exceed the address space of the environment. Every value ends with a checksum over key and value
- * (codec.ts).
+ * The key of a segment contains the sequence number of its first event. To find the segment of an event, look for the
+ * last key that is not after the sequence number of the event. Sequence numbers and distinct ID numbers are at most
+ * 2^32 - 1. That is enough, because so many events would exceed the address space of the environment. Every value ends
+ * with a checksum over key and value (codec.ts).
  */
 import type { Table } from './environment.ts'
 
@@ -119,8 +119,8 @@ export const FLAGS_TABLES = [
 export type FlagsTable = (typeof FLAGS_TABLES)[number]
 
 /**
- * The largest sequence number and distinct ID number, and the largest number of a run of the uuid index, of a line of
- * warnings or of a dead letter.
+ * The largest number that four bytes can hold. It limits sequence numbers, distinct ID numbers, and the numbers of runs
+ * of the uuid index, of lines of warnings and of dead letters.
  */
 export const NUMBER_MAX = 0xffff_ffff
 

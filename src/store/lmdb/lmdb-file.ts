@@ -1,11 +1,11 @@
 /**
  * Checks a data file before LMDB maps it. LMDB trusts the file completely. A truncated or overwritten file kills the
- * process with SIGSEGV or SIGBUS, and an empty file is taken for a new store. If the newest meta page is damaged, LMDB
- * uses the previous state; if its last page number is wrong, LMDB overwrites used pages. The two meta pages, the length
- * of the file and the roots of the trees are therefore first checked here, by plain reads.
+ * process with SIGSEGV or SIGBUS, and LMDB takes an empty file for a new store. If the newest meta page is damaged,
+ * LMDB uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites used pages.
+ * The code here therefore first reads and checks the two meta pages, the length of the file and the roots of the trees.
  *
- * No crash damages a meta page: a commit writes 120 bytes within one sector of one of them, and a new file gets its
- * name only when both are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
+ * A crash does not damage a meta page: a commit writes 120 bytes within one sector of one meta page, and a new file
+ * gets its name only when both meta pages are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import {
@@ -36,7 +36,7 @@ export type LmdbFinding =
 
 interface Meta {
   readonly pageBytes: number
-  /** The root pages of the free list and of the tree of all tables, or null for an empty tree. */
+  /** The root pages of the list of free pages and of the tree of all tables. Null stands for an empty tree. */
   readonly freeRoot: number | null
   readonly mainRoot: number | null
   readonly lastPage: number
@@ -96,8 +96,9 @@ function damaged(what: string): LmdbFinding {
 }
 
 /**
- * Returns what is inconsistent between the two meta pages, or null. Each commit takes the next transaction number. It
- * writes the first meta page if the number is even, and the second one if it is odd. A file never becomes shorter.
+ * Returns the inconsistency between the two meta pages, or null if they are consistent. Each commit takes the next
+ * transaction number. It writes the first meta page if the number is even, and the second one if the number is odd. A
+ * file never becomes shorter.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
@@ -182,10 +183,10 @@ function pageNumber(number: bigint): number | null {
 }
 
 /**
- * Returns whether a tree refers to a page from `from` on, in a file of `pageCount` pages. If `transaction` is given,
- * only pages that this transaction wrote are read. They refer to all pages that the transaction added, so the cost
- * depends on what it changed. If it is null, every page of the trees is read. Throws `RangeError` if a page is not part
- * of a tree.
+ * Returns whether a tree refers to page `from` or a later one, in a file of `pageCount` pages. If `transaction` is
+ * given, only pages that this transaction wrote are read. These pages refer to every page that the transaction added,
+ * so the cost depends only on what the transaction changed. If `transaction` is null, every page of the trees is read.
+ * Throws `RangeError` if a page is not part of a tree.
  */
 function leadsTo(
   descriptor: number,
@@ -211,8 +212,8 @@ function leadsTo(
 }
 
 /**
- * Returns the number of pages in the free list, counting from page `from` on. Throws `RangeError` if the list is not
- * valid.
+ * Returns how many pages of the list of free pages have the number `from` or a larger one. Throws `RangeError` if the
+ * list is not valid.
  */
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
@@ -230,9 +231,7 @@ function countFree(descriptor: number, meta: Meta, from: number): number {
   return count
 }
 
-/**
- * Returns the values of a leaf page, including those in overflow pages. For a page of another kind, it returns none.
- */
+/** Returns the values of a leaf page, including those in overflow pages. Returns none for a page of another kind. */
 function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Buffer> {
   if ((page.readUInt16LE(18) & LEAF_FLAG) === 0) return
   const nodeCount = page.readUInt16LE(20) >> 1
@@ -250,14 +249,16 @@ function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Bu
   }
 }
 
-/** Returns the pages of trees to which a page refers, and the last of its overflow pages (0 if there are none). */
+/**
+ * Returns the tree pages to which a page refers, and the last overflow page to which it refers (0 if there is none).
+ */
 function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
   const trees: number[] = []
   let lastValuePage = 0
   const flags = page.readUInt16LE(18)
   if ((flags & FIXED_SIZE_FLAG) !== 0) return { trees, lastValuePage }
   const isBranch = (flags & BRANCH_FLAG) !== 0
-  // A page that should be part of a tree is not, so the file is damaged.
+  // A tree refers to a page that is neither a branch nor a leaf, so the file is damaged.
   if (!isBranch && (flags & LEAF_FLAG) === 0) throw new RangeError('not a page of a tree')
   const nodeCount = page.readUInt16LE(20) >> 1
   for (let index = 0; index < nodeCount; index++) {

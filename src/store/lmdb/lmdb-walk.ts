@@ -1,8 +1,8 @@
 /**
- * Checks a whole LMDB data file by plain reads, before LMDB follows its pointers: a reference to a wrong page would
- * make LMDB read outside of its map. Every page must have its own number, belong to only one tree, and keep its keys in
- * order and within the bounds of its parent. The trees must have as many pages and entries as their records say. Free
- * pages must not be in use. The format is described in lmdb-layout.ts.
+ * Checks a whole LMDB data file by plain reads, before LMDB follows its pointers, because a reference to a wrong page
+ * would make LMDB read outside of its map. Every page must contain its own number and belong to only one tree. The keys
+ * of a page must be in order and within the bounds that the parent page gives. The trees must have as many pages and
+ * entries as their records say. A free page must not belong to a tree. The format is described in lmdb-layout.ts.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import {
@@ -76,9 +76,9 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
 }
 
 /**
- * Returns the fault in the list of free pages of a file that `inspectLmdbFile` found sound, or null. LMDB takes the
- * pages for its next writes from this list. If a used page is listed there, LMDB overwrites it. Call it for a file that
- * is rarely written. Throws errors of the file system. Costs a read of the list.
+ * Checks the list of free pages of a file that `inspectLmdbFile` found sound. Returns the fault, or null. LMDB takes
+ * the pages for its next writes from this list, so if the list contains a used page, LMDB overwrites that page. Call it
+ * for a file that is rarely written. Throws errors of the file system. It reads the whole list.
  */
 export function freeListFault(path: string): string | null {
   const descriptor = openSync(path, 'r')
@@ -100,9 +100,10 @@ export interface PageRun {
 }
 
 /**
- * Returns the free pages of a state that transactions before `before` freed, in the order of the file. Every page of
- * the file must be either free or used, and only once. Otherwise it is unknown which pages are free, and `LmdbFault` is
- * thrown. No process may write to the file meanwhile. It reads the list of free pages and the tree of all tables.
+ * Returns the free pages of a state that were freed by transactions before `before`, in the order of the file. Every
+ * page of the file must be either free or used, and must occur only once. Otherwise it is unknown which pages are free,
+ * and `LmdbFault` is thrown. No process may write to the file during the call. The call reads the list of free pages
+ * and the tree of all tables.
  */
 export function freePagesBefore(
   path: string,

@@ -1,17 +1,16 @@
 /**
- * Calculates how many pages an LMDB transaction can write at most. A transaction writes each changed tree page once, to
- * a new page. Values that do not fit into a leaf have pages of their own. The transaction also writes the list of free
- * pages.
+ * Calculates the maximum number of pages that an LMDB transaction can write. A transaction writes each changed tree
+ * page once, to a new page. Values that do not fit into a leaf have pages of their own. The transaction also writes the
+ * list of free pages.
  */
 
 const PAGE_BYTES = 4096
 /**
- * A larger record is counted as a large value with overflow pages of its own, because a leaf has no room for two such
- * records.
+ * A larger record counts as a value with overflow pages of its own, because two such records do not fit into one leaf.
  */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24
-/** A changed record can change its leaf and a neighbouring one. */
+/** The number of leaves that a changed record can change: its own leaf and a neighboring one. */
 const LEAVES_OF_CHANGE = 2
 /**
  * The number of free pages that fit into one page of the list of free pages, and the number of pages that every commit
@@ -20,8 +19,8 @@ const LEAVES_OF_CHANGE = 2
 const LISTED_ON_PAGE = 480
 const EVERY_COMMIT_PAGES = 24
 /**
- * Splits and merges of pages may cancel out and then do not show in the page counts. This number of pages is reserved
- * for them in each table.
+ * A transaction that splits one page and merges another may leave the page counts as they were. This number of pages is
+ * reserved in each table for such changes.
  */
 const UNSEEN_PAGES = 4
 
@@ -71,7 +70,10 @@ export interface ChangedPages {
   readonly touched: number
   /** Pages of large values, and new pages of trees. */
   readonly added: number
-  /** The leaves that the tables have after the transaction. `touched` can never be more than the leaves before it. */
+  /**
+   * The number of leaves of the tables after the transaction. `touched` is never larger than the number of leaves
+   * before it.
+   */
   readonly leaves: number
 }
 

@@ -48,8 +48,8 @@ export function* entriesOf(
 }
 
 /**
- * Returns the last key of a range that is read backwards: from `end`, down to but not including `start`. The key is
- * valid until the next read.
+ * Returns the largest key of a range, or undefined. The range is given in backward order: it begins with `end` and goes
+ * down to `start`, which is not included. The key is valid until the next read.
  */
 export function lastKey(
   table: Table,

@@ -3,9 +3,9 @@
  * of their arrival. It has files of its own (log-file.ts), so that a request is acknowledged after a single disk write.
  * One thread appends (`LogAppender`), and any thread or process may read (`LogReader`). Both implement ports/log.ts.
  *
- * Each new appender starts a new file. It closes the previous file after its last whole frame, so that nothing is ever
- * written after the remains of an append that a power cut interrupted. If the disk is full, the appender continues in
- * the previous file, provided that the rest of that file is blank.
+ * Each new appender starts a new file. It closes the previous file after the last whole frame of that file. Nothing is
+ * therefore ever written after the remains of an append that a power cut interrupted. If the disk is full, the appender
+ * continues in the previous file instead, but only if the rest of that file is blank.
  */
 import {
   closeSync,
@@ -51,8 +51,8 @@ import { LogRoom } from './log-room.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /**
- * When half of the current file is full, the next file is prepared. That happens this many times faster than the
- * current file fills up.
+ * The next file is prepared once half of the current file is full. For each byte that is appended, this many bytes of
+ * the next file are prepared, so that the next file is ready in time.
  */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
@@ -61,8 +61,8 @@ const DRAFT_STEP_BYTES = 1024 * 1024
 export interface LogOptions {
   readonly dataDir: string
   /**
-   * True with `--durability commit`: an append returns when other processes can read the blocks, and the blocks reach
-   * the disk a moment later.
+   * True with `--durability commit`. An append then returns as soon as other processes can read the blocks. The blocks
+   * reach the disk a moment later.
    */
   readonly isFlushDeferred?: boolean
   /**
@@ -70,7 +70,7 @@ export interface LogOptions {
    * before the first append.
    */
   readonly logReach?: BigInt64Array
-  /** The free disk space that the log must leave, in the layout that `DiskRoom` reads. */
+  /** The free disk space that the log must not use, in the layout that `DiskRoom` reads. */
   readonly diskRoom?: Float64Array | undefined
 }
 
@@ -83,8 +83,8 @@ export interface AppenderOptions extends LogOptions {
 }
 
 /**
- * A file to which nothing is appended any more. `last` is the sequence number of the last block in it or in an earlier
- * file.
+ * A file to which no more blocks are appended. `last` is the sequence number of the last block in this file. If the
+ * file has no blocks, it is that of the last block in an earlier file.
  */
 interface ClosedFile {
   readonly number: number
@@ -115,7 +115,10 @@ export class LogAppender implements ports.LogAppender {
   #last = 0
   #trimmed = 0
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
-  /** True if the last frame contains blocks and no later frame proves yet that it was written completely. */
+  /**
+   * True if the last frame contains blocks, and no later frame has been written yet that proves that those blocks are
+   * complete.
+   */
   #isUnproven = false
   /** The number of bytes appended since the last call of `shrink`. */
   #appendedBytes = 0
@@ -144,15 +147,15 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Appends blocks in one frame. When the method returns, they are on disk. Throws `ServiceError` if the disk has no
-   * space; nothing was written then. After any other error it is unknown whether the blocks were written.
+   * Appends blocks in one frame. When the method returns, the blocks are on disk. If the disk has no space, throws
+   * `ServiceError` and writes nothing. After any other error it is unknown whether the blocks were written.
    */
   append(blocks: readonly Buffer[], trimThrough: number): number {
     if (this.#failure !== null) throw this.#failure
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
     const bytes = frameBytes(blocks)
-    // The file of blocks that are trimmed now may be used as the next file.
+    // Blocks up to this number are no longer needed, so the file that contains them may be reused as the next file.
     this.#trimmed = trimmed
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
@@ -186,7 +189,8 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // The empty frame records which blocks are trimmed. The file that contained this record may be removed below.
+      // The empty frame records which blocks are trimmed. The file with the previous record of this may be removed
+      // below.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
       this.#removeFiles()
@@ -196,8 +200,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Closes the appender. Before that, it writes an empty frame after the last block. With it, damage to that block can
-   * be distinguished from an interrupted append.
+   * Closes the appender. Before that, it writes an empty frame after the last block. If that block is damaged later,
+   * the frame shows that the block had been written completely.
    */
   async close(): Promise<void> {
     const isWhole = this.#failure === null
@@ -216,8 +220,8 @@ export class LogAppender implements ports.LogAppender {
     const { begun, unused } = lookAtFiles(this.#folder)
     const newest = begun.at(-1)
     const [spare, ...others] = unused
-    // If a power cut has destroyed the first frame of a file, the file may still contain later frames. They would look
-    // valid after a new first frame, so such a file is replaced.
+    // If a power cut has destroyed the first frame of a file, the file may still contain later frames. After a new
+    // first frame, the later frames would look valid, so such a file is not used.
     this.#next = spare !== undefined && isBlank(this.#folder, spare.number) ? spare : null
     for (const { number } of others) rmSync(logPath(this.#folder, number))
     if (newest === undefined) return this.#openNext((spare?.number ?? 1) - 1, 0)
@@ -232,22 +236,22 @@ export class LogAppender implements ports.LogAppender {
     let last = this.#last
     for (const { number, bytes, first } of [...begun].reverse()) {
       this.#files.unshift({ number, bytes, last })
-      // If the first sequence number of a file is unknown (0), its `last` is also used for the file before it, as an
-      // upper bound.
+      // If the first sequence number of a file is unknown (0), the `last` of this file also serves as an upper bound
+      // for the file before it.
       if (first > 0) last = first - 1
     }
     if (!isOpen) return this.#openNext(newest.number, 0)
     this.#files.pop()
     this.#current = this.#open(newest)
-    // If a process was killed, the operating system may have data that is not on the disk yet.
+    // If the previous process was killed, the operating system may still have data in memory that is not on the disk.
     fsyncSync(this.#current.descriptor)
     this.#position = position
     this.#flushed = position
     try {
       this.#rotate(0)
     } catch (cause) {
-      // There must be space for two frames: one that records where the sequence numbers continue, and the closing
-      // frame.
+      // The appender continues in this file only if two frames fit: one that records at which sequence number the log
+      // continues, and the closing frame.
       const isRoom = position + 2 * PAGE_BYTES <= newest.bytes && cause instanceof ServiceError
       if (!isRoom || !isBlank(this.#folder, newest.number, position)) throw cause
     }
@@ -291,7 +295,7 @@ export class LogAppender implements ports.LogAppender {
     }
   }
 
-  /** Creates a part of the next file. If that fails, it is repeated when the file is needed. */
+  /** Creates a part of the next file. After an error, the rest is created when the file is needed. */
   #prepare(appended: number): void {
     if (this.#next !== null || this.#position < this.#current.bytes / 2) return
     try {
@@ -299,7 +303,7 @@ export class LogAppender implements ports.LogAppender {
       if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
       this.#publish(this.#draft, this.#current.number + 1)
     } catch {
-      // The error does not matter yet, because the current file still has space.
+      // The error is ignored for now, because the current file still has space.
     }
   }
 
@@ -330,8 +334,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Removes the oldest files if all their blocks are trimmed. One such file is left, because the next draft can use it.
-   * It is removed too if it is much larger than the current file.
+   * Removes the oldest files if all their blocks are trimmed. One such file stays, because the next draft can reuse it,
+   * unless it is much larger than the current file.
    */
   #removeFiles(): void {
     for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
@@ -353,8 +357,8 @@ export class LogAppender implements ports.LogAppender {
 
   #write(blocks: readonly Buffer[], flags: number): void {
     try {
-      // The write does not count as a change of the store, because readers of the store see nothing of the blocks
-      // before they are processed.
+      // The write does not count as a change of the store, because readers of the store do not see blocks before they
+      // are processed.
       counted(() => this.#writeFrame(blocks, flags), true)
     } catch (cause) {
       this.#failure = cause instanceof Error ? cause : new Error(String(cause))
@@ -420,8 +424,8 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Makes `block` see the blocks that were appended since the last call. A reader in the process that writes sees only
-   * blocks that are on disk.
+   * Makes the blocks that were appended since the last call visible to `block`. A reader in the process that writes
+   * sees only blocks that are on disk.
    */
   refresh(): void {
     this.#place.forget()
@@ -435,9 +439,9 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Returns the range of the sequence numbers in the log, or null if the log is empty. A file may be used again shortly
-   * before a frame records that its blocks are trimmed, so the first blocks of the range may already be gone.
-   * log-inspection.ts can distinguish them from lost blocks.
+   * Returns the range of the sequence numbers in the log, or null if the log is empty. A file can be reused shortly
+   * before a frame records that its blocks are trimmed. The first blocks of the range may therefore be gone already.
+   * log-inspection.ts distinguishes such blocks from lost blocks.
    */
   extent(): ports.LogExtent | null {
     const first = Math.max(this.#trimmed + 1, this.#end.first)
@@ -445,9 +449,10 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Returns a block by its sequence number. The result is valid until the next call. It is cheap to read blocks in
-   * order. To read an earlier block, all frames are read again from the first one. Returns undefined if the block is
-   * trimmed or was not appended yet. Throws `DamagedLogError` if the block should exist but does not.
+   * Returns a block by its sequence number. The result is valid until the next call. Reading blocks in order is cheap.
+   * If a call asks for an earlier block than the last call, all frames are read again from the first one. Returns
+   * undefined if the block is trimmed or was not appended yet. Throws `DamagedLogError` if the block should exist but
+   * does not.
    */
   block(sequence: number): Buffer | undefined {
     if (sequence > this.#last || sequence <= this.#trimmed) return undefined
@@ -487,8 +492,8 @@ function frameBytes(blocks: readonly Buffer[]): number {
 }
 
 /**
- * Closes a file. If a flush is running, the flush closes the file at its end, because the system could otherwise give
- * the descriptor to another file.
+ * Closes a file. If a flush is running, the file is closed at the end of the flush, because the system could otherwise
+ * give its descriptor to another file.
  */
 function closeFile(file: OpenFile): void {
   file.isClosed = true

@@ -1,4 +1,4 @@
-/** Reads the frames of a log, file by file. Meanwhile another process may append to files and use files again. */
+/** Reads the frames of a log, file by file. At the same time, another process may append to files and reuse files. */
 import { LOG_ATTEMPTS_MAX, LOG_DESCRIPTOR_WAIT_MS_MAX } from './limits.ts'
 import {
   DamagedLogError,
@@ -59,7 +59,7 @@ export class LogCursor {
     return this.#last
   }
 
-  /** The sequence number up to which blocks are trimmed, as the frames read so far record. */
+  /** The sequence number up to which blocks are trimmed, according to the frames read so far. */
   get trimmed(): number {
     return this.#trimmed
   }
@@ -72,9 +72,9 @@ export class LogCursor {
 
   /**
    * Returns the next frame, which may be a closing frame, or null if there is none yet. A damaged frame is skipped if a
-   * later frame proves that it was complete. If the file that was being read is used again under another number, the
-   * cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or damaged. When null is
-   * returned, the beginning of each remaining page has been checked.
+   * later frame proves that it was complete. If the file that was being read has been reused under another number, the
+   * cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or damaged. Before it returns
+   * null, it looks for a frame at the beginning of each remaining page.
    */
   next(): Frame | null {
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -101,8 +101,8 @@ export class LogCursor {
   }
 
   /**
-   * Moves to the end of the last whole frame. After it there is nothing, or the remains of an append that a power cut
-   * interrupted. The blocks of a frame are checked only if no later frame records that they were flushed. Calls
+   * Moves to the end of the last whole frame. What follows is either blank, or the remains of an append that a power
+   * cut interrupted. The blocks of a frame are checked only if no later frame records that they were flushed. Calls
    * `onFrame` for each frame.
    */
   toEnd(onFrame?: (frame: Frame) => void): void {
@@ -137,9 +137,9 @@ export class LogCursor {
   }
 
   /**
-   * Returns whether reading can continue although the next frame cannot be read. It can if a later frame proves that
-   * the frame was written. If the frame is really damaged, the cursor moves to the later one. If the frame has only
-   * been written meanwhile, the cursor stays.
+   * Returns whether reading can continue although the next frame could not be read. It can if a later frame proves that
+   * the missing frame had been written. If the frame is damaged, the cursor moves to the later frame. If the frame was
+   * written after the failed read, the cursor stays where it is.
    */
   #resume(): boolean {
     const file = this.#file
@@ -149,8 +149,8 @@ export class LogCursor {
       if (file.frameAt(this.#position) === null) this.#position = behind.position
       return true
     }
-    // A new file is begun only when the one before it is closed, so frames in a later file prove that this one is
-    // complete.
+    // A new file is begun only after the previous file was closed. A frame in a later file therefore proves that this
+    // file is complete.
     let later = this.#fileFrom(file.number + 1)
     while (later !== null) {
       const { number } = later
@@ -193,14 +193,17 @@ export class LogCursor {
         return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
         if (list().includes(number)) throw error
-        // The file was used again under another number after the names were read, or while it was opened.
+        // The file was reused under another number after the names were read, or while it was being opened.
       }
     }
     throw missing(this.#folder)
   }
 }
 
-/** Calls `open` again while all file descriptors are in use, because the caller is in the middle of its work. */
+/**
+ * Calls `open` again while the process has no free file descriptor, because the caller is in the middle of its work.
+ * Gives up after `LOG_DESCRIPTOR_WAIT_MS_MAX`.
+ */
 function patiently<T>(open: () => T): T {
   const startedAtMs = performance.now()
   for (;;) {

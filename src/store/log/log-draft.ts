@@ -1,9 +1,9 @@
 /**
- * Files of the log before they are used. The disk space of a file is allocated before it is needed, in one of three
- * ways. A small file is filled with zeros, so that an append changes only the content of the file and not its metadata.
- * A large file, which is needed when many events arrive, is allocated by fallocate(1), because zeros would double the
- * number of bytes that are written. Or a file whose blocks are all processed is used again. A file gets its number only
- * when it is complete.
+ * Prepares files of the log. The disk space of a file is allocated before it is needed, in one of three ways. A small
+ * file is filled with zeros, so that an append changes only the content of the file and not its metadata. A large file,
+ * which is needed when many events arrive, is allocated by fallocate(1), because zeros would double the number of bytes
+ * that are written. The third way is to reuse a file whose blocks are all processed. A file gets its number only when
+ * it is complete.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -16,7 +16,9 @@ import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
 import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
-/** If at least this many bytes of a file are missing, fallocate(1) allocates them. Otherwise zeros are written. */
+/**
+ * If at least this many bytes of a file are still missing, fallocate(1) allocates them. Otherwise zeros are written.
+ */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
 /** For each temporary error that prevents the creation of a file, the reason that clients get. */
@@ -49,7 +51,7 @@ export class LogDraft {
   #written: number
 
   /**
-   * Begins a file of `bytes` bytes. `spare` is the path of a file of the same size that is used again. Throws errors of
+   * Begins a file of `bytes` bytes. `spare` is the path of a file of the same size to reuse, or null. Throws errors of
    * the file system.
    */
   constructor(room: LogRoom, bytes: number, spare: string | null) {
@@ -59,8 +61,8 @@ export class LogDraft {
     this.#path = join(folder, DRAFT_NAME)
     this.#bytes = bytes
     this.#written = spare === null ? 0 : bytes
-    // The remains of an earlier draft are never used: after a power cut, such a file may have its full length without
-    // its content.
+    // The remains of an earlier draft are never reused, because after a power cut such a file may have its full length
+    // but not its content.
     if (spare === null) rmSync(this.#path, { force: true })
     const make = spare === null ? constants.O_CREAT | constants.O_EXCL : 0
     const flags = constants.O_WRONLY | constants.O_DSYNC | make
@@ -73,8 +75,8 @@ export class LogDraft {
     }
     if (spare === null) return
     try {
-      // The file is renamed before a new number is written into it, so that it never has a number that differs from its
-      // name.
+      // The file is renamed before a new number is written into it. The number in a file and the number in its name
+      // therefore never differ.
       this.#rename(spare, this.#path)
     } catch (error) {
       this.close()
@@ -88,9 +90,9 @@ export class LogDraft {
   }
 
   /**
-   * Writes at least `bytes` more bytes of the file, if as many are missing. Returns whether the file is complete.
-   * Throws ENOSPC if the disk is full, and also if too little space would be left for the store, which needs it to
-   * process events. After an error it may be called again.
+   * Writes at least `bytes` more bytes of the file, or all that are missing. Returns whether the file is complete.
+   * Throws ENOSPC if the disk is full. Also throws ENOSPC if too little space would be left for the store, because
+   * processing needs that space to store events. After an error it may be called again.
    */
   grow(bytes: number): boolean {
     if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
@@ -112,8 +114,8 @@ export class LogDraft {
   }
 
   /**
-   * Tries to allocate the rest of the file with fallocate(1), because Node.js has no such call. Returns false if the
-   * program is missing, the file system does not support it, or the disk is full.
+   * Tries to allocate the rest of the file with the program fallocate(1), because Node.js has no function for this.
+   * Returns false if the program is missing, the file system does not support the call, or the disk is full.
    */
   #isAllocated(): boolean {
     const rest = this.#bytes - this.#written
@@ -135,8 +137,8 @@ export class LogDraft {
   }
 
   /**
-   * Renames a file so that the new name is on disk. If the flush fails, the file gets its old name back, because a
-   * later flush that succeeds would not prove that this rename is on disk.
+   * Renames a file. When it returns, the new name is on disk. If the flush fails, the file gets its old name back,
+   * because a later successful flush would not prove that this rename is on disk.
    */
   #rename(from: string, to: string): void {
     renameSync(from, to)

@@ -13,9 +13,9 @@
  *           | for each block: bytes u32, crc32 u32 of the block without its first 8 bytes, its first 8 bytes
  *           | the blocks | unused up to the next multiple of 4096
  *
- * Each number comes with a new random salt. Neither an old frame nor bytes of a client at the start of a page can
- * therefore be mistaken for a frame. The checksum of a block is the same as that of its seal
- * (rules/capture/log-block.ts) and is computed only once.
+ * When a file gets a number, it also gets a new random salt. Old frames, and bytes of a client at the start of a page,
+ * have a different salt and cannot be mistaken for frames. The checksum of a block is the one that the block itself
+ * contains (rules/capture/log-block.ts), so it is computed only once.
  */
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ const FRAME_MAGIC = 0x52464e54
 const FILE_HEAD_BYTES = 32
 const CRC_START = 8
 const NAME_PATTERN = /^(\d{12})\.log$/
-/** A file of the log is missing, or differs from what was written. */
+/** Thrown if a file of the log is missing, or if its content differs from what was written. */
 export class DamagedLogError extends Error {
   override readonly name = 'DamagedLogError'
   /** The absolute path of the file. */
@@ -215,7 +215,7 @@ export class LogFile {
     this.#end = this.#start
   }
 
-  /** Returns whether the file was recycled under another number after it was opened. */
+  /** Returns whether the file was reused under another number after it was opened. */
   isReused(): boolean {
     return this.#freshHead()?.subarray(24).equals(this.salt) !== true
   }

@@ -8,15 +8,15 @@ const BLANK_WINDOW_BYTES = 256 * 1024
 /** A file in the folder of a log. */
 export interface FoundFile extends ReadyFile {
   /**
-   * The sequence number of its first block. If its first frame has no blocks, it is that of the next block. 0 if the
-   * first frame cannot be read.
+   * The sequence number of the first block. If the first frame has no blocks, the number that the next block gets. 0 if
+   * the first frame cannot be read.
    */
   readonly first: number
 }
 
 /**
- * Returns the files of a log in two parts. `begun` ends with the last file that begins with a frame, and `unused`
- * contains the files after it.
+ * Returns the files of a log in two parts. `begun` contains the files up to the last one whose first frame can be read,
+ * and `unused` contains the files after that one.
  */
 export function lookAtFiles(folder: string): {
   begun: readonly FoundFile[]
@@ -33,8 +33,8 @@ export function lookAtFiles(folder: string): {
 }
 
 /**
- * Returns whether a file contains no frame from the offset `position` on, which is at least one page. This part of the
- * file is read completely.
+ * Returns whether a file contains no frame from the offset `position` on. The offset is at least one page. This part of
+ * the file is read completely.
  */
 export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)

@@ -27,8 +27,8 @@ export interface LogReach {
 
 /**
  * Inspects a log. `readProcessed` returns the sequence number up to which blocks are processed. It is called after the
- * log was read, so that blocks that are processed and trimmed meanwhile are not reported as missing. Set `isAlone` if
- * no process writes to the log; the blocks that are not processed are then compared with their checksums. Throws
+ * log was read, so that blocks which were processed and trimmed during the read are not reported as missing. Set
+ * `isAlone` if no process writes to the log. The unprocessed blocks are then also compared with their checksums. Throws
  * `DamagedLogError` if a whole file is missing or damaged.
  *
  * The cost is one read for each append that is still in the files. With `isAlone`, the blocks are read too, at most

@@ -1,5 +1,5 @@
 /**
- * Limits how much of the disk the files of a log may take, so that processing keeps enough free space to store the
+ * Limits how much of the disk the files of a log may take. The rest must be enough for processing, which stores the
  * accepted events.
  */
 import { statfsSync } from 'node:fs'
@@ -7,8 +7,8 @@ import type { DiskRoom } from '../../base/disk-room.ts'
 import { LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 
 /**
- * A new file may take at most one part in this number of the free space, because there are three or four files while
- * events arrive fast.
+ * A new file may take at most the free space divided by this number, because three or four files exist while events
+ * arrive fast.
  */
 const FILE_DIVISOR = 8
 
@@ -30,7 +30,7 @@ export class LogRoom {
     return bavail * bsize - Math.max(0, promised)
   }
 
-  /** Returns the largest size of a new file that suits the free space, in bytes. */
+  /** Returns the maximum size of a new file for the current free space, in bytes. */
   fileBytesMax(): number {
     const share =
       Math.floor(this.freeBytes / FILE_DIVISOR / LOG_FILE_BYTES_MIN) * LOG_FILE_BYTES_MIN

@@ -1,8 +1,8 @@
 /**
  * Converts the log of a store of format 2. That log is an LMDB environment in the same folder with two tables: `blocks`
- * (sequence number u64 big-endian -> block) and `state` (`end` -> the highest sequence number ever, a sealed f64).
- * Unprocessed blocks are copied with their sequence numbers. The environment stays until the store is marked with the
- * next format, so the conversion can be interrupted and repeated.
+ * (sequence number u64 big-endian -> block) and `state` (`end` -> the highest sequence number ever, f64 with a
+ * checksum). Unprocessed blocks are copied with their sequence numbers. The environment stays until the store is marked
+ * with the next format, so the conversion can be interrupted and repeated.
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ export function isOldLog(dataDir: string): boolean {
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
-  // Such files were left by an interrupted conversion, or by a later version that was used before.
+  // These files are left over from an interrupted conversion, or from a later version that was used before.
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0
@@ -53,8 +53,8 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the highest sequence number that the old log ever had. The log may be empty now, and not every old log has
- * recorded this number.
+ * Returns the highest sequence number that the old log ever had. The log may be empty now, and some old logs did not
+ * record this number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)

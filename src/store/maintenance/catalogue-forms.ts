@@ -1,7 +1,8 @@
 /**
- * The forms of the records of the catalogue. The checksum of a record covers its key and its value, but not its table,
- * so a record in another table looks intact. Each table is recognized by the length of its keys and by the members that
- * every version has written. Members that clients name count for nothing, so no request can make a store look damaged.
+ * The forms of the records of the catalogue. The checksum of a record covers its key and its value, but not the name of
+ * its table, so a record that was written to a wrong table looks intact. The records of each table are recognized by
+ * the length of the key, and by the members that every version of Tenrec has written. Members that clients can name are
+ * not checked, so no request can make a store look damaged.
  */
 import { isObject } from '../../base/json.ts'
 import { unpack } from '../lmdb/codec.ts'
@@ -16,7 +17,7 @@ const ID_BYTES = 4
 const PAIR_BYTES = 8
 const TRIPLE_BYTES = 12
 const HASH_BYTES = 32
-/** The members of a dashboard that an older version stored. Such a dashboard has exactly these members. */
+/** The members of a dashboard that an older version stored. Such a dashboard has these members and no others. */
 const OLD_DASHBOARD = ['id', 'name', 'createdAtMs']
 
 const FORMS: Readonly<Record<FlagsTable, Form>> = {
@@ -66,7 +67,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   flag_usage: packed(ID_BYTES, ['hourMs', 'flags']),
 }
 
-/** For each table that stores parts of the records of another table, that other table. */
+/** Tables whose records belong to records of another table, and for each of them that other table. */
 const PARTS_OF: Partial<Record<FlagsTable, FlagsTable>> = { insight_queries: 'insights' }
 
 /** Returns whether a record has the form of its table. `bytes` is the value without its checksum, which matches. */
@@ -81,7 +82,10 @@ export function hasForm(table: string, key: Buffer, bytes: Buffer): boolean {
   }
 }
 
-/** Returns the table that must have records if this table has any. Returns null if this table needs no other table. */
+/**
+ * Returns the table to which the records of this table belong. That table must not be empty if this one has records.
+ * Returns null if the records of this table do not belong to another table.
+ */
 export function neededTable(table: string): string | null {
   return PARTS_OF[table as FlagsTable] ?? null
 }

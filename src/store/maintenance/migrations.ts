@@ -1,7 +1,7 @@
 /**
  * Migrations from older formats of the store to the current one, step by step. A new format adds one step to
- * `MIGRATIONS`. The steps are run by `tenrec migrate`, so that no start changes a store without being asked. The steps
- * from format 2 to 6 are an exception: they cost almost nothing, and a start runs them too.
+ * `MIGRATIONS`. The command `tenrec migrate` runs the steps. A start of the daemon does not, so that it never changes a
+ * store unasked. The steps from format 2 to 6 are an exception: they cost almost nothing, so a start runs them too.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -19,14 +19,14 @@ import { joinEnvironment } from '../directory/environment-lock.ts'
 
 /** Converts a store of one format into the next. */
 export interface Migration {
-  /** The format that the step reads. It produces the next one. */
+  /** The format that the step reads. The step produces the next format. */
   readonly from: number
-  /** A description of the step and its cost in time and space, for the operator. */
+  /** Describes the step and its cost in time and space, for the operator. */
   readonly sentence: string
   /**
-   * Converts the store in an absolute path that this process has locked. The step may be interrupted at any time and is
-   * then run again from the beginning, so repeating completed work must do no harm. Throws `OperatorError` if it cannot
-   * be done.
+   * Converts the store at an absolute path. This process must have locked it. The step may be interrupted at any time
+   * and is then run again from the beginning, so repeating completed work must do no harm. Throws `OperatorError` if
+   * the store cannot be converted.
    */
   run(path: string): Promise<void>
 }
@@ -36,12 +36,12 @@ export interface MigrationPlan {
   /** The absolute path of the data directory. */
   readonly path: string
   readonly format: number
-  /** The steps in order. None if the format is current. */
+  /** The steps in order. The list is empty if the format is current. */
   readonly steps: readonly Migration[]
 }
 
 /**
- * All steps, by format. There is none from format 1, which was never released and lacks data that persons and flags
+ * All steps, by format. There is no step from format 1: it was never released, and it lacks data that persons and flags
  * need.
  */
 export const MIGRATIONS: readonly Migration[] = [
@@ -73,8 +73,9 @@ export const MIGRATIONS: readonly Migration[] = [
 ]
 
 /**
- * Returns the steps that a store needs. Reads only its format. Throws `OperatorError` with exit code 1 if there is no
- * store, and with 78 if the store is incomplete, the format is newer, or no steps lead from it to the current one.
+ * Returns the steps that a store needs. Reads only the format of the store. Throws `OperatorError` with exit code 1 if
+ * there is no store. Throws it with exit code 78 if the store is incomplete, the format is newer than this version, or
+ * no steps lead from the format to the current one.
  */
 export function planMigration(
   dataDir: string,
@@ -98,7 +99,7 @@ export function planMigration(
 
 /**
  * Returns the steps from an older format to the current one, in order. Throws `OperatorError` with exit code 78 if a
- * step is missing; the message names `what`.
+ * step is missing. The message names `what`, which is the store or backup with the older format.
  */
 export function stepsFrom(
   format: number,

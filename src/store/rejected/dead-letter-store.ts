@@ -1,6 +1,7 @@
 /**
  * Dead letters: events that could not be processed. They are stored as they arrived, so that an operator can inspect
- * them and have them processed again. They were acknowledged, so the oldest are removed only above the limits.
+ * them and have them processed again. Because the events were acknowledged, the oldest letters are removed only if a
+ * limit is exceeded.
  *
  *   dead_letters   letter u32 (from 1, ascending) -> head length u32 little-endian | head | raw bytes
  *     head         MessagePack [project, step, reason, time in milliseconds, origin]
@@ -45,8 +46,8 @@ export class DeadLetters {
   /** The numbers of the letters that the next `store` removes. */
   readonly #removed = new Set<number>()
   /**
-   * The sizes of all letters, including those that are not stored yet. Which letters are kept must not depend on when
-   * they are stored.
+   * The sizes of all letters, including those that are not stored yet. They are included so that the choice of the
+   * letters to remove does not depend on when letters are stored.
    */
   readonly #ring: RecordRing<number>
   #isLoaded = false
@@ -54,7 +55,7 @@ export class DeadLetters {
   #forgotten = 0
   /** The estimated bytes of memory of the letters that were added since the last `store`. */
   gatheredBytes = 0
-  /** How many letters were added to this object so far. */
+  /** The number of letters that were added to this object. */
   added = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
@@ -70,8 +71,8 @@ export class DeadLetters {
   }
 
   /**
-   * Adds a copy of a letter. `logTimeMs` is its time, which comes from the log so that a replay gives the same. The
-   * next `store` writes the letter.
+   * Adds a copy of a letter. The next `store` writes it. `logTimeMs` becomes the time of the letter. It comes from the
+   * log, so that a replay gives the same time.
    */
   add(letter: DeadLetter, logTimeMs: number): void {
     const ring = this.#load()
@@ -89,7 +90,7 @@ export class DeadLetters {
     length.writeUInt32LE(packed.length)
     const value = seal(numberKey(stored.number), length, packed, stored.raw)
     this.#pending.set(stored.number, [stored, value])
-    // The memory contains a letter twice: as it arrived, and as it is stored.
+    // Each letter is in memory twice: as it arrived, and in its stored form.
     this.gatheredBytes += 2 * value.length
     ring.add(stored.number, value.length)
     for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
@@ -99,8 +100,8 @@ export class DeadLetters {
   }
 
   /**
-   * Yields the letters after the number `after` up to `through`, at most `limit`. Letters that the next `store` will
-   * write are included. Letters that are added during the iteration are not. Throws `DamagedRecordError`.
+   * Yields at most `limit` letters with numbers after `after` up to `through`. Includes letters that the next `store`
+   * will write, but not those that are added during the iteration. Throws `DamagedRecordError`.
    */
   *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
     const waiting = [...this.#pending.values()].filter(([{ number }]) => number > after)
@@ -133,8 +134,8 @@ export class DeadLetters {
     this.#pending.clear()
     this.#removed.clear()
     this.gatheredBytes = 0
-    // The number must be stored separately, because the table has no letter with this number after the newest letter
-    // was removed.
+    // The number is stored separately. If the newest letter was removed, the table does not contain its number any
+    // more.
     storeNumber(this.#state, 'letters', this.#last)
   }
 

@@ -1,6 +1,6 @@
 /**
- * Counts the events of a project that were not stored, by the hour of their arrival and the reason. Unlike the events
- * themselves (dropped-events.ts), the counts are never removed early.
+ * Counts the events of a project that were not stored, by the hour of their arrival and the reason. The events
+ * themselves can be removed early because of limits (dropped-events.ts). The counts are not.
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its
  * member `last` is an object from reason to the arrival of the last such event, in milliseconds. Records of earlier
@@ -65,13 +65,13 @@ export class DroppedCounts {
   }
 
   /**
-   * Removes the counts that are too old at the moment `atMs`. It only looks at projects with events since the last
+   * Removes the counts that are too old at the time `atMs`. It only checks projects that had events since the last
    * call.
    */
   expire(atMs: number): void {
     for (const added of this.#added.values()) {
       if (added.newest === 0) continue
-      // If the clock was ahead when an event arrived, this must not make the other counts too old.
+      // The clock may have been ahead when an event arrived. The other counts must not become too old because of this.
       const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
       for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
       added.firstKept = Math.max(added.firstKept, firstKept)
@@ -80,9 +80,8 @@ export class DroppedCounts {
   }
 
   /**
-   * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. It may be
-   * called in the middle of a block, because the counts that become too old with this block are removed at its end in
-   * any case.
+   * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. You may
+   * call it in the middle of a block: counts that become too old with this block are removed at the end of the block.
    */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {

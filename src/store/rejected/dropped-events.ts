@@ -7,7 +7,8 @@
  *                    -> head length u32 little-endian | head | first bytes of the event's JSON
  *     head           MessagePack [reason, event, distinct_id, bytes, arrival in milliseconds, uuid]
  *
- * Keys follow from the log, so processing it again stores the same records. The order of keys is the order of arrival.
+ * The keys are derived from the log, so a replay of the log stores the same records. The order of keys is the order of
+ * arrival.
  */
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -119,9 +120,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Erases the dropped events that an erasure covers. These are the events of its distinct_ids, or of all persons,
-   * whose name and arrival time match its rules. `idOf` returns the distinct ID number of a distinct_id, or 0 if it has
-   * none.
+   * Erases the dropped events that an erasure covers. It covers an event if the event's distinct_id is one of those to
+   * erase, or all persons are to be erased, and if the name and the arrival time of the event match its rules. `idOf`
+   * returns the distinct ID number of a distinct_id, or 0 if it has none.
    */
   erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
     this.#load()
@@ -186,9 +187,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Removes the events that are too old at the moment `atMs`. It begins with the event that arrived first, and stops at
-   * the first one that is not too old. An event also counts as too old if it arrived far in the future, because the
-   * clock was wrong then.
+   * Removes the events that are too old at the time `atMs`, in the order of their arrival, until it finds one that is
+   * not too old. An event that arrived far in the future also counts as too old, because the clock must have been wrong
+   * at its arrival.
    */
   expire(atMs: number): void {
     this.#load()
@@ -211,14 +212,15 @@ export class DroppedEvents {
       const entry = { projectId, head, key: copy, data: null }
       stored.push({ entry, bytes: data.length })
     }
-    // The table is ordered by project, but the limits need the order of arrival.
+    // The table is ordered by project, but the limits apply to the order of arrival.
     stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
     for (const { entry, bytes } of stored) this.#take(entry, bytes)
   }
 }
 
 /**
- * Everything about dropped events that happens between two commits. Only the thread that writes to the store uses it.
+ * Collects dropped events and their counts, and stores them with the next commit. Only the thread that writes to the
+ * store uses it.
  */
 export class DroppedWriter {
   readonly #events: DroppedEvents
@@ -260,8 +262,8 @@ export class DroppedWriter {
   }
 
   /**
-   * Removes the events and counts that are too old at the time of a block. Call it for each block, because the records
-   * that are kept must not depend on how many blocks a commit contains.
+   * Removes the events and counts that are too old at the time of a block. Call it for each block. Otherwise the
+   * records that stay would depend on how many blocks a commit contains.
    */
   expire(atMs: number): void {
     this.#events.expire(atMs)
@@ -359,7 +361,7 @@ function viewOf({ head, data }: StoredEvent): DroppedEventView {
   }
 }
 
-/** Decodes UTF-8 whose end may be cut off. If the last character is incomplete, it is left out. */
+/** Decodes UTF-8 that may have been cut off. If the last character is incomplete, it is left out. */
 function textOf(data: Buffer, bytes: number): string {
   return new TextDecoder().decode(data, { stream: data.length < bytes })
 }

@@ -1,11 +1,14 @@
-/** Decides which records a limited collection must remove: the oldest ones, as long as a limit is exceeded. */
+/**
+ * Decides which records are removed from a collection with limits. While a limit is exceeded, these are the oldest
+ * records.
+ */
 
 /** The sizes of the records of a collection, in the order in which the records were added. */
 export class RecordRing<Key> {
   readonly #entriesMax: number
   readonly #bytesMax: number
   readonly #sizes = new Map<Key, number>()
-  /** An iterator over the keys, which is kept because a new one would have to pass all deleted keys again. */
+  /** An iterator over the keys. It is reused, because a new iterator would have to pass all deleted keys again. */
   #iterator: MapIterator<Key>
   #oldest: Key | undefined
   #bytes = 0

@@ -1,7 +1,8 @@
 /**
- * The log of ingestion warnings: a limited number of lines for each project, with one line for each type and key in an
- * hour. Further occurrences increase the count of the line. The key is the `distinct_id` or the `field` in the details.
- * The time is the arrival of the event, so that a replay produces the same lines.
+ * The log of ingestion warnings. It keeps a limited number of lines for each project. There is one line for each type
+ * and key in an hour; further warnings with the same type and key increase the count of that line. The key is the
+ * `distinct_id` or the `field` in the details. The time is the arrival of the event, so that a replay produces the same
+ * lines.
  *
  * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
  */
@@ -82,7 +83,8 @@ export class WarningLog {
     lines.samples.set(sample, line)
     lines.changed.add(line)
     this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
-    // The count of a line can only be increased while the line is kept, so lines that are removed are forgotten here.
+    // The count of a line can increase only as long as the line is kept. Lines that the next `store` removes are
+    // therefore removed here too.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
       lines.samples.delete(key)

@@ -1,5 +1,5 @@
 /**
- * Queries stop when their time is over or the client has gone, at any point of their work.
+ * A query stops when its time is over or its client has disconnected, at any point of its work.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Tests the routes of scheduled changes, and that the daemon makes the changes: once, with an entry of its own in both
- * logs, and with a reason if the flag does not accept them.
+ * Tests the routes of scheduled changes, and that the daemon makes each change once, with an entry in the flag's
+ * activity log and in the audit log. If a flag cannot be changed, the reason is stored.
  *
  * @lane quick
  */

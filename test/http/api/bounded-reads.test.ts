@@ -1,6 +1,6 @@
 /**
- * The parts that bound reads: chunks of tables, segments of large events, answers that wait to be sent, and the
- * scheduling of long reads.
+ * The parts of the program that limit the memory and the time of reads: chunks of tables, segments of large events,
+ * answers that wait to be sent, and the scheduling of long reads.
  *
  * @lane all
  */

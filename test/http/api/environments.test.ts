@@ -1,5 +1,5 @@
 /**
- * Routes of a project under the name of its environment, as PostHog's pages use them.
+ * The routes of a project below `/api/environments/`, as PostHog's pages use them.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * The outcome of events without a stored row, and dead letters, over HTTP.
+ * What happened to events that are not stored, and dead letters, over HTTP.
  *
  * @lane quick
  */

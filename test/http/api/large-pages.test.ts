@@ -1,6 +1,6 @@
 /**
- * Large data that anybody with the public key can store is read in pages of bounded size. Every row is returned once,
- * and no client waits for pages of others, even if those are never read.
+ * Large data that anybody with the public key can store is read in pages of bounded size. Every row is returned once.
+ * No client waits for the pages of another client, even if the other client never reads them.
  *
  * @lane all
  */

@@ -1,6 +1,6 @@
 /**
  * The restrictions of shared links over HTTP: passwords, an expiry, other ranges and frames. A link shows nothing that
- * its restrictions forbid, in any form, and what opens nothing looks the same for whatever reason.
+ * its restrictions forbid, in any form. If a link does not work, the answer does not show why.
  *
  * @lane quick
  */

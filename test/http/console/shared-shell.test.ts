@@ -1,6 +1,6 @@
 /**
  * Shared pages in a browser: a page with the console's program, the static page for browsers without JavaScript, and
- * the page of a link that opens nothing. Other clients get static pages and JSON.
+ * the page of a link that does not work. Other clients get static pages and JSON.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Streams of flag changes: what they say, to whom, and how they end. The first tests run with both HTTP libraries.
+ * Streams of flag changes: their messages, the clients that receive them, and how a stream ends. The first tests run
+ * with both HTTP libraries.
  *
  * @lane quick
  */

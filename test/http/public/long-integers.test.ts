@@ -1,6 +1,6 @@
 /**
- * Integers beyond 2^53, such as the ids of Discord, keep their digits in group keys and in the comparisons of
- * decisions, whether a client sends numbers or texts.
+ * Integers beyond 2^53, such as the ids of Discord, keep all their digits in group keys and in comparisons for flag
+ * decisions, whether a client sends them as numbers or as texts.
  *
  * @lane quick
  */

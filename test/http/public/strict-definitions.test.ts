@@ -1,6 +1,6 @@
 /**
- * Flag definitions, decoded by readers as strict as the SDKs for Rust, Go, .NET and Kotlin. No stored flag may end the
- * local evaluation of the others, and meaningless values are refused when they are written.
+ * Flag definitions, decoded by readers as strict as the SDKs for Rust, Go, .NET and Kotlin. No stored flag may break
+ * the local evaluation of the others, and values without a meaning are refused when they are written.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * The channels of sessions, from the capture route to a table of web analytics, with the rules of projects.
+ * The channels of sessions: events that are sent to the capture route appear under the right channel in a table of web
+ * analytics, also with the rules of a project.
  *
  * @lane quick
  */

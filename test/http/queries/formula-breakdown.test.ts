@@ -1,6 +1,6 @@
 /**
- * Formulas over series with a breakdown. All series of a formula use the same values, so no value is divided by a
- * number that another series has put into the group of other values.
+ * Formulas over series with a breakdown. All series of a formula use the same breakdown values. Otherwise, a value of
+ * one series could be combined with a number that another series counts in its group "other".
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Funnels over events of the same millisecond, which are ordered by arrival and do not take steps from each other, and
- * funnels whose range ends with a day.
+ * Funnels over events of the same millisecond, which are ordered by arrival so that each of them can be a step of its
+ * own, and funnels whose range ends with a day.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Charts with more points than people can distinguish.
+ * Queries for charts with more points than a person can distinguish.
  *
  * @lane quick
  */

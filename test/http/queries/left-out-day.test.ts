@@ -1,5 +1,5 @@
 /**
- * Queries over the day that Samoa skipped: 30 December 2011.
+ * Queries over 30 December 2011, a day that did not exist in Samoa because its time zone moved across the date line.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * The address beside each number of random queries leads to as many persons as the number says.
+ * The answers of random queries contain a URL for each number. The URL returns as many persons as the number says.
  *
  * @lane all
  */

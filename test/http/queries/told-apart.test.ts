@@ -1,6 +1,6 @@
 /**
- * Answers as tables, in CSV and on shared pages: days are those of the project, series and values are distinguishable,
- * and every number is there.
+ * Answers as tables, in CSV and on shared pages: days are those of the time zone of the project, series and values have
+ * distinguishable names, and no number is missing.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests date ranges around the hours that a clock shows twice.
+ * Tests date ranges around the hours that occur twice when clocks are set back.
  *
  * @lane quick
  */

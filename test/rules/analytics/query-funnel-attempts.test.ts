@@ -1,5 +1,5 @@
 /**
- * Compares the search for the best attempt of a funnel with the definition taken literally.
+ * Compares the search for the best attempt of a funnel with a literal implementation of its definition.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests calendar periods in time zones, looked up in a table and computed one by one.
+ * Tests calendar periods in time zones, both those from a table and those computed one by one.
  *
  * @lane quick
  */

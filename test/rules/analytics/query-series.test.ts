@@ -1,5 +1,6 @@
 /**
- * Tests the series of charts: how they are parsed, how the series of a link is found, and filters on events.
+ * Tests the series of charts: how they are parsed, how the series to which a link refers is found, and filters on
+ * events.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests the selection of the number at a position of a sorted list.
+ * Tests how the number at a given position of the sorted order is found without sorting the list.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Tests visitors without cookies: one distinct_id for each visitor and day, the same after a crash, with no trace of
- * its source data, and the same flags for a visitor as for the distinct_id of the events.
+ * Tests visitors without cookies. Each visitor has one distinct_id a day. The distinct_id stays the same after a crash
+ * and shows nothing of the data from which it was computed. Flags use the same distinct_id as events.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
  * Runs the ingestion cases against the pure rules: every request passes through decoding, envelope, key and
- * normalisation, without HTTP, persons or a store. Cases that need those are listed by name below.
+ * normalization, without HTTP, persons or a store. Cases that need one of these are listed by name below.
  *
  * @lane quick
  */

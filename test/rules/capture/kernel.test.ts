@@ -1,5 +1,6 @@
 /**
- * Tests the kernel alone: the events it recognises, the contents of its cells, and the keys it evicts.
+ * Tests the WebAssembly kernel alone: the events that it recognizes, the contents of its cells, and the keys that it
+ * evicts.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * Compares the scanner with JSON.parse: any body that it calls regular must be JSON and have the reported shape, and
- * its events must be exactly the events of the body. Any other body must be left to the slower path.
+ * Compares the scanner with JSON.parse: any body that the scanner reports as regular must be JSON with the reported
+ * shape, and must contain exactly the reported events. The scanner must leave any other body to the slower parser.
  *
  * @lane quick
  */

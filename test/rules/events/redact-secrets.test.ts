@@ -1,5 +1,5 @@
 /**
- * Secrets in samples of refused requests.
+ * Tests that secrets are removed from samples of refused requests.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Tests that no statistic answers NaN, an infinite number or a number without meaning: each says why it has no value.
+ * Tests that no statistic returns NaN, an infinite number or a number without meaning. If a statistic has no value, the
+ * result says why.
  *
  * @lane quick
  */

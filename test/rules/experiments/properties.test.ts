@@ -1,5 +1,6 @@
 /**
- * Tests what holds for any data: symmetry, scaling, shrinking intervals, and that intervals, p-values and tests agree.
+ * Tests properties that statistics have for any data: symmetry, scaling, intervals that shrink with more data, and the
+ * agreement of intervals, p-values and tests.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests the operators of flag filters with the vectors, and the cases that the vectors do not cover.
+ * Tests the operators of flag filters with the reference vectors, and with cases that the vectors do not cover.
  *
  * @lane quick
  */

@@ -1,7 +1,7 @@
 /**
- * Compares the search in long texts with a search in lower-case strings: random texts and needles of characters with
- * unusual cases, needles at the ends of chunks, and searches that take turns. Also tests that searched bytes are freed
- * at once, and that the module matches its source.
+ * Compares the search in long texts with a search in lower-case strings: random texts and search texts with characters
+ * whose upper and lower case differ in unusual ways, search texts at the ends of chunks, and several searches that run
+ * alternately. Also tests that searched bytes are freed at once, and that the module matches its source.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Tests bucketing: hashes, rollouts, variants and holdouts, against vectors with doubles that are compared exactly.
+ * Tests bucketing: hashes, rollouts, variants and holdouts, against reference vectors, whose floating-point numbers
+ * must be equal bit by bit.
  *
  * @lane quick
  */

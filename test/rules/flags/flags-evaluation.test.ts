@@ -1,5 +1,5 @@
 /**
- * Tests whole decisions: the vector cases, and rules that they do not cover.
+ * Tests whole decisions: the reference cases, and rules that these cases do not cover.
  *
  * @lane quick
  */

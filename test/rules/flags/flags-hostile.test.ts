@@ -1,6 +1,6 @@
 /**
- * Tests hostile flags over HTTP: patterns with exponential run time, filters of the maximum size, circles, ids of other
- * projects. Each is refused, or evaluated within the budget of one request.
+ * Tests hostile flags over HTTP: patterns with exponential run time, filters of the maximum size, circular references,
+ * and ids of other projects. Each is refused, or evaluated within the budget of one request.
  *
  * @lane all
  */

@@ -1,6 +1,6 @@
 /**
- * Flags in the form of a file: what a project has comes back from a file, another project gets its own numbers, and a
- * plan says in sentences what changes.
+ * Flags in the form of a file. Flags that are written to a file and read again stay the same, another project gets its
+ * own ids, and a plan describes the changes in sentences.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
  * Tests the rules of scheduled changes: when they are due, what they change, how a ramp proceeds, and what is refused.
- * The clock is a number.
+ * The rules get the time as a number.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
  * Runs the person merge cases as one batch and event by event, and the parts of the ingestion cases about persons,
- * groups and the events that carry their data. All of them pass through decoding, normalisation and the rules.
+ * groups and the events that carry their data. All of them pass through decoding, normalization and the rules.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Runs random histories of a project: the rules against a slow model, with persons serialised to text between events at
+ * Runs random histories of a project: the rules against a slow model, with persons serialized to text between events at
  * random moments, and the invariants that hold after every event.
  *
  * @lane quick

@@ -1,5 +1,5 @@
 /**
- * Compares counting persons by bits of distinct_ids with sets of owners.
+ * Counts persons with one bit for each distinct_id, and compares the result with sets of owners.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Tests stickiness by the minute with criteria: more actors and intervals than fit into the bits at a time.
+ * Tests stickiness by the minute with criteria, for more actors and intervals than the bit set can hold at a time.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * Tests the query of an insight: extracted from its wrapper, and run with the filters of a dashboard.
+ * Tests the query of an insight: how it is extracted from the stored object, and how it is combined with the filters of
+ * a dashboard.
  *
  * @lane quick
  */

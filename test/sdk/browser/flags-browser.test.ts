@@ -1,7 +1,7 @@
 /**
  * Browser SDKs and flags, against the built daemon. The current posthog-js (`/flags/`, remote configuration) and an
- * older release (`/decide/`) run in Chromium on a page of another origin. posthog-js-lite runs in Node. Every user
- * receives the decisions of the daemon from them. Changes that a page makes (properties, groups, login, reloading
+ * older release (`/decide/`) run in Chromium on a page of another origin. posthog-js-lite runs in Node. Through each
+ * SDK, every user gets the decisions of the daemon. Changes that a page makes (properties, groups, login, reloading
  * flags) have the documented effect.
  *
  * @lane browser

@@ -4,7 +4,7 @@
  * names of properties that appeared since the count.
  *
  * Table `kept_properties`: project u32 -> MessagePack of `[version, newest person number, deletions, PackedCounts]`.
- * The count can be repeated at any time, so a damaged record is ignored.
+ * The properties can be counted again at any time, so a damaged record is ignored.
  */
 import { attempt } from '../../faults.ts'
 import {
@@ -28,7 +28,7 @@ import {
 import { type PackedCounts, PropertyCounts } from './property-counts.ts'
 
 const VERSION = 1
-/** Recently changed persons are searched in this number of blocks of changes, newest first. */
+/** Recently changed persons are looked up in this number of blocks of changes, newest first. */
 const RECENT_BLOCKS = 8
 
 type Packed = readonly [

@@ -30,7 +30,7 @@ interface Counted {
   values: Map<string, number> | null
 }
 
-/** The stored form of counts. */
+/** The form in which counts are stored. */
 export type PackedCounts = readonly (readonly [
   name: string,
   count: number,
@@ -38,7 +38,7 @@ export type PackedCounts = readonly (readonly [
   values: readonly (readonly [text: string, count: number])[] | null,
 ])[]
 
-/** Added to the length of each name, so that the number of short names is limited as well. */
+/** Counted for each name in addition to its length, so that the number of short names is limited too. */
 const NAME_UNITS = 40
 /** When the limit is reached, the rarest names are removed until this fraction of the limit is left. */
 const FILLED_SHARE = 1 / 2
@@ -135,7 +135,10 @@ export class PropertyCounts {
     return counted
   }
 
-  /** Keeps the most frequent names. Of equally frequent names it keeps those that were counted first. */
+  /**
+   * Keeps the most frequent names and drops the others. If names are equally frequent, those that were counted first
+   * are kept.
+   */
   #makeRoom(): void {
     const chosen = new Set<Counted>()
     let units = 0

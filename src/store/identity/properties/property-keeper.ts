@@ -1,7 +1,7 @@
 /**
- * Counts the properties of the persons of large projects while the thread is idle (kept-properties.ts), some
- * milliseconds at a time, and again after persons have changed. The counts are repeated after persons have changed.
- * After each count, it pauses for two hundred times the duration of the count.
+ * Counts the properties of the persons of large projects (kept-properties.ts) while the thread is idle, some
+ * milliseconds at a time. After persons have changed, their properties are counted again. Each count is followed by a
+ * pause of two hundred times its duration.
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -16,7 +16,7 @@ import {
 } from './kept-properties.ts'
 import { PropertyCounts } from './property-counts.ts'
 
-/** The pause for each millisecond that a count took, and the minimum pause in milliseconds. */
+/** The length of the pause as a multiple of the time that the count took, and the minimum pause in milliseconds. */
 const REST_FACTOR = 200
 const REST_MS_MIN = 60_000
 
@@ -35,7 +35,7 @@ export class PropertyKeeper {
   readonly #onDamage: DamageListener
   /** The projects whose persons may have changed since they were counted. */
   readonly #waiting: Set<number>
-  /** The projects in `#waiting` of which no person has changed since the process started. */
+  /** Those of the projects in `#waiting` in which no person has changed since the process started. */
   readonly #unchanged: Set<number>
   #begun: Begun | null = null
   /** For a project with few persons, the time of the next check whether it has many. */
@@ -74,7 +74,7 @@ export class PropertyKeeper {
         if (this.#begun !== null) return true
         continue
       }
-      // Damaged persons are reported to the queries that read them.
+      // A query that reads a damaged person reports the damage.
       this.#begun = null
       this.#waiting.delete(projectId)
     }
@@ -121,7 +121,7 @@ export class PropertyKeeper {
   }
 
   /**
-   * Returns whether the stored count of a project is still correct. An earlier process made it, and no person has
+   * Returns whether the stored count of a project is still correct: an earlier process made it, and no person has
    * changed since then.
    */
   #isCounted(projectId: number, { lastPerson, deletions }: PersonCounters): boolean {

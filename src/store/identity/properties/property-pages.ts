@@ -5,13 +5,13 @@
  *   directory   bytes of the whole JSON u32 | for each page, in order: its position float64 little-endian
  *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
  *
- * The position of a name is a number from 1 to 2 derived from its hash, so a client cannot choose names that share a
- * page. Pages follow the order of the positions, and the position of a page is not after that of its first property. A
- * property that is longer than a page has a page of its own with a negative position, which is not read for
- * any other name.
+ * The position of a property is a number from 1 to 2, which is calculated from a hash of its name. A client therefore
+ * cannot choose names that share a page. Pages are in the order of their positions. The position of a page is at most
+ * that of its first property. A property that is longer than a page has a page of its own with a negative position,
+ * which is not read for any other name.
  *
- * A change writes only the pages of the names that it changes. Such a page may grow to a multiple of the usual size
- * before it is divided, because the pages after it then get other numbers.
+ * A change writes only the pages of the names that it changes. A page may grow to a multiple of the usual size before
+ * it is divided, because a division gives all later pages other numbers.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -29,7 +29,7 @@ import {
 
 /** The byte with which a deflated page begins. A JSON text never begins with it. */
 const DEFLATED = Buffer.of(0)
-/** The fastest level of deflate is enough. What it saves comes from repetitions, which every level finds. */
+/** The fastest level of deflate is enough, because every level finds the repetitions that save most of the space. */
 const DEFLATE_OPTIONS = { level: 1 }
 /** A page is deflated if its beginning and the whole page both become smaller than this fraction of their size. */
 const DEFLATED_PART = 0.75
@@ -39,8 +39,8 @@ const PLACE_BYTES = 8
 const MEMBERS_PER_BUCKET = 4
 const HASH = new HashPrefix('', 'none')
 /**
- * Matches a name of ASCII characters that begins with a letter, digit, `$` or `_`. Such a character cannot follow the
- * quote that ends a text.
+ * Matches a name of ASCII characters that begins with a letter, digit, `$` or `_`. In JSON, the closing quote of a text
+ * is never followed by such a character. A quote in front of such a name is therefore an opening quote.
  */
 const LETTER = /^[$\w][\0-\x7f]*$/
 const QUOTE = 0x22
@@ -115,7 +115,7 @@ function directoryOf(places: readonly number[], jsonBytes: number): Buffer {
   return directory
 }
 
-/** The pages after a change, in order. A number stands for an unchanged page and was its number before. */
+/** The pages after a change, in order. An unchanged page is given by its number before the change. */
 interface ChangedPages {
   readonly directory: Buffer
   readonly pages: readonly (Buffer | number)[]
@@ -123,7 +123,7 @@ interface ChangedPages {
 
 /**
  * Changes properties in pages. `changes` contains the JSON of the value for each changed name, or null for a name that
- * is removed. `read` reads a page. The cost grows with the changed pages and hardly with the others.
+ * is removed. `read` reads a page. The cost depends on the changed pages, and very little on the others.
  */
 export function changePages(
   directory: Buffer,
@@ -164,19 +164,23 @@ export function changePages(
   return { directory: directoryOf(places, bytes), pages }
 }
 
-/** Readers report the damage of a page. */
+/** Readers report a damaged page, so it is not reported here. */
 const IGNORE = (): void => undefined
-/** Half of the distance of two pages: a new page is between them. */
+/** Added to the number of a page, it stands for a new page between that page and the next. */
 const HALF = 0.5
 
-/** Returns the page that a changed name belongs to, or a number between two pages for a new one. */
+/**
+ * Returns the number of the page that a changed name belongs to. If the name needs a new page, returns a number between
+ * those of the two pages around it.
+ */
 function changedPageOf(directory: Buffer, place: number): number {
   const page = lastPageUpTo(directory, place)
   if (page >= 0) {
     const first = placeOfPage(directory, page)
     if (first > 0 || -first === place) return page
   }
-  // The next page takes the name, so that names between long properties do not get a page each.
+  // If the next page is not reserved for a long property, the name is added to that page. Otherwise each name between
+  // two long properties would get a page of its own.
   const hasNext = page + 1 < pageCount(directory) && placeOfPage(directory, page + 1) > 0
   return hasNext ? page + 1 : page + HALF
 }
@@ -188,10 +192,10 @@ interface MemberChange {
   readonly place: number
 }
 
-/** A page that does not exist yet. */
+/** Stands for a page that does not exist yet. */
 const NEW_PAGE = { place: 2, members: [] }
 
-/** Calls `add` for the pages that replace a page. */
+/** Divides the changed contents of a page if necessary, and calls `add` for each resulting page. */
 function addChanged(
   { place, members }: { readonly place: number; readonly members: readonly Member[] },
   changes: readonly MemberChange[],
@@ -208,21 +212,23 @@ function addChanged(
   if (left.length === 0) return
   const units = left.reduce((sum, { text }) => sum + text.length + 1, 0)
   const isLong = left.some(({ text }) => text.length >= PROPERTY_PAGE_BYTES)
-  // Without a division the order within the page does not matter, and hashing the other names would cost most.
+  // The order of properties within a page does not matter. If the page is not divided, sorting would only cost time,
+  // because it hashes every name.
   if (isLong || units > CHANGED_PAGE_UNITS_MAX) divide(inOrder(left), add)
   else add(first, pageOf(left))
 }
 
 /**
- * Stores changed pages. `keyOf` returns the key of a page. The pages after the last one stay, and the caller removes
- * them. A damaged page stays damaged under its new number. Call it only within a write transaction.
+ * Stores changed pages. `keyOf` returns the key of a page. The caller removes the pages after the last one. A damaged
+ * page stays damaged under its new number. Call it only within a write transaction.
  */
 export function storeChangedPages(
   table: Table,
   keyOf: (page: number) => Buffer,
   { pages }: ChangedPages,
 ): void {
-  // A page that gets another number is read before its key is written, and stays as it was encoded.
+  // Pages that get another number are read before any page is written, because a write may overwrite them. They stay
+  // encoded as they were.
   const moved = pages.map((page, index) => {
     if (typeof page !== 'number' || page === index) return null
     return { key: keyOf(page), sealed: table.get(keyOf(page)) ?? MISSING }
@@ -239,7 +245,7 @@ const MISSING = Buffer.alloc(0)
 
 function movePage(table: Table, from: Buffer, sealed: Buffer, to: Buffer): void {
   const page = attempt(() => unseal(table.name, from, sealed), IGNORE)
-  // The checksum depends on the key, so the old one does not match under the new key.
+  // The checksum depends on the key, so a damaged page is still detected as damaged under its new key.
   if (page === null) void table.put(to, sealed)
   else store(table, to, page)
 }
@@ -263,7 +269,10 @@ export function decodePage(stored: Buffer): Buffer {
   return stored[0] === DEFLATED[0] ? inflateRawSync(stored.subarray(DEFLATED.length)) : stored
 }
 
-/** Returns a page that must exist, valid until the next read. Throws `DamagedRecordError`. */
+/**
+ * Returns a page. The result is valid until the next read. Throws `DamagedRecordError`, also if the page does not
+ * exist.
+ */
 export function needPage(table: Table, key: Buffer): Buffer {
   const page = peek(table, key)
   if (page === undefined) throw new DamagedRecordError(table.name, key, 'the page is missing')
@@ -296,7 +305,7 @@ export function pageOfName(directory: Buffer, name: string): number {
   return found < 0 && -found !== place ? -1 : page
 }
 
-/** Returns the last page whose position is not after `place`, or -1. */
+/** Returns the last page whose position is at most `place`, or -1. */
 function lastPageUpTo(directory: Buffer, place: number): number {
   let low = 0
   let high = pageCount(directory)
@@ -332,8 +341,8 @@ export function findInPage(page: Buffer, name: string, alone: boolean): ValuePla
   }
   const at = page.indexOf(head, 1)
   if (at < 0) return null
-  // If no value contains an object, every match is a property name. The quoted name cannot occur elsewhere: a letter
-  // cannot follow the quote that ends a text, and within a text each quote has a backslash before it.
+  // If no value contains an object, every match is a property name. The quoted name cannot occur elsewhere: the first
+  // character of the name never follows a closing quote, and inside a text each quote has a backslash before it.
   const isSure = LETTER.test(name) && page.indexOf(OPEN_BRACE, 1) < 0
   const simple = isSure ? simpleValueAt(page, at + head.length) : null
   if (simple !== null) return simple
@@ -399,7 +408,7 @@ function membersOf(json: string): Member[] {
   return members
 }
 
-/** Returns the properties in the order of their positions. Half of the cost is the hash of each name. */
+/** Returns the properties in the order of their positions. Hashing the names takes half of the time. */
 function inOrder(members: readonly Member[]): readonly PlacedMember[] {
   return sortedByPlace(members.map(({ name, text }) => ({ name, text, place: placeOf(name) })))
 }

@@ -1,7 +1,7 @@
 /**
- * The properties of one person or group, which decisions look up by name. The properties in one record are all parsed
- * when the first one is read. Of paged properties, only the page that may contain the name is read, so a lookup costs
- * the same however many other properties there are.
+ * The properties of one person or group, which decisions look up by name. Properties that are stored in one record are
+ * all parsed when the first one is read. If the properties are paged, only the page that may contain the name is read,
+ * so the cost of a lookup does not depend on the number of other properties.
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { UNREAD_VALUE } from '../../../rules/flags/property-lookup.ts'

@@ -21,17 +21,20 @@ import {
   storeChangedPages,
 } from './property-pages.ts'
 
-/** The memory of the object, and of each cached unit. */
+/** The memory of the object in bytes, and that of each cached UTF-16 unit. */
 const OBJECT_BYTES = 500
 const UNIT_BYTES = 2
-/** The memory of a cached name in addition to its text and its value, as units. */
+/** The memory of a cached name in addition to its text and its value, in UTF-16 units. */
 const ENTRY_UNITS = 40
-/** A longer value is not cached, only that it exists. */
+/**
+ * The largest number of UTF-16 units in a value that is cached. For a longer value, only the fact that it exists is
+ * cached.
+ */
 const VALUE_UNITS = 256
 const ABSENT = Symbol('absent')
 const LONG = Symbol('long')
 
-/** The location of pages. */
+/** The table that contains the pages, and their keys. */
 interface PagePlace {
   readonly table: Table
   /** Returns the key of a page. */
@@ -49,7 +52,10 @@ interface FoundValue {
 export class UnreadPages implements UnreadProperties {
   readonly #place: PagePlace
   readonly #directory: Buffer
-  /** The values of earlier lookups, or that a name is absent or its value long. */
+  /**
+   * The values of earlier lookups. `ABSENT` stands for a name without a value, and `LONG` for a value that is too long
+   * to be cached.
+   */
   readonly #known = new Map<string, unknown>()
   #units = 0
   readonly #read = (page: number): Buffer =>
@@ -68,7 +74,7 @@ export class UnreadPages implements UnreadProperties {
     return OBJECT_BYTES + this.#directory.length + UNREAD_CACHE_UNITS_MAX * UNIT_BYTES
   }
 
-  /** Throws `DamagedRecordError`, as all readers here. */
+  /** Returns the value of a property. Throws `DamagedRecordError`. */
   get(name: string): unknown {
     const known = this.#known.get(name)
     if (known === ABSENT) return undefined
@@ -99,7 +105,8 @@ export class UnreadPages implements UnreadProperties {
     const found = this.#find(name)
     this.#keepFound(name, found)
     if (found === null) return false
-    // Equal values have texts of the same length: only the order of members may differ.
+    // Values whose texts have different lengths are different, so they need not be parsed. Equal values have texts of
+    // the same length, because only the order of members may differ.
     const isSameLength = found.end - found.start === Buffer.byteLength(JSON.stringify(value))
     return isSameLength && isSameJson(parsedValue(found), value)
   }

@@ -1,9 +1,10 @@
 /**
  * Creates backups, lists and checks the backups of a folder, and restores them.
  *
- * A backup assumes that an existing chunk is intact, so a damaged chunk would only be noticed when it is needed. The
- * check reads all manifests and chunks and compares them with their checksums. A backup of an older format is restored
- * unchanged and then migrated. If that is interrupted, `tenrec migrate` continues.
+ * A backup assumes that a chunk which already exists is intact. Without a check, a damaged chunk would be noticed only
+ * when a restore needs it. The check reads all manifests and chunks and compares them with their checksums. A backup of
+ * an older format is restored unchanged and then migrated. If the migration is interrupted, `tenrec migrate` continues
+ * it.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -71,7 +72,7 @@ function summaryOf(folder: string, name: string): BackupSummary {
 /** The result of a check of backups. */
 export interface BackupCheck {
   readonly backups: number
-  /** The number of chunks, each counted once. */
+  /** The number of chunks. A chunk that several backups share counts once. */
   readonly chunks: number
   readonly bytes: number
   /** The faults, as one sentence for each file with its path and the remedy. */
@@ -144,8 +145,8 @@ export interface BackupOptions {
   readonly folder: string
   readonly nowMs: number
   /**
-   * The number of backups of this store to keep, including this one. Older ones are removed afterwards. Null: all are
-   * kept.
+   * The number of backups of this store to keep, including this one. Older backups are removed afterwards. If null, all
+   * are kept.
    */
   readonly keep: number | null
   /** Called after each chunk with all bytes read so far. */
@@ -158,7 +159,7 @@ export interface BackupResult {
   readonly entries: number
   readonly bytes: number
   readonly chunks: number
-  /** The number of chunks that did not exist from an earlier backup. */
+  /** The number of chunks that did not yet exist in the folder. */
   readonly newChunks: number
   readonly newBytes: number
   /** The names of the older backups that were removed. */
@@ -174,7 +175,8 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
-    // Checked before the backup may replace an earlier one. LMDB may read the files now, because all pages were intact.
+    // A damaged store is found here, before the backup may replace an earlier one. LMDB may read the files now, because
+    // all pages were found intact.
     requireAgreement(dataDir)
     await writer.finish()
     const manifest: Manifest = {
@@ -218,7 +220,7 @@ function openFolder(folder: string, dataDir: string): void {
   writeDurably(mark, MARK)
 }
 
-/** Returns the time as a name, followed by a number if there is already a backup of the same second. */
+/** Returns the time as the name of a backup. If a backup of the same second exists, a number follows. */
 function freeName(folder: string, nowMs: number): string {
   const base = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
   const taken = new Set(backupNames(folder))
@@ -228,14 +230,14 @@ function freeName(folder: string, nowMs: number): string {
   return `${base}-${number}`
 }
 
-/** A backup and the identity of its store, which is null if it cannot be read. */
+/** A backup and the identity of its store. The identity is null if it cannot be read. */
 interface OwnedBackup {
   readonly name: string
   readonly manifest: Manifest | null
   readonly store: string | null
 }
 
-/** Returns the backups of a folder in order. A damaged one has no manifest. */
+/** Returns the backups of a folder, oldest first. The manifest of a damaged backup is null. */
 function ownedBackups(folder: string): readonly OwnedBackup[] {
   return backupNames(folder).map((name) => {
     const manifest = manifestOrNull(folder, name, [])
@@ -244,9 +246,9 @@ function ownedBackups(folder: string): readonly OwnedBackup[] {
 }
 
 /**
- * Removes all but the newest backups of the store of `newest`, and then the chunks that no backup needs. Backups of
- * other or unknown stores are neither counted nor removed. While a manifest cannot be read, no chunk is removed,
- * because that backup may still need it.
+ * Removes all but the newest backups of the store to which `newest` belongs, and then the chunks that no backup needs.
+ * Backups of other or unknown stores are neither counted nor removed. As long as a manifest cannot be read, no chunk is
+ * removed, because that backup may still need it.
  */
 function prune(folder: string, newest: Manifest, keep: number): readonly string[] {
   const store = storeIdentity(folder, newest)
@@ -270,8 +272,9 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
 }
 
 /**
- * Returns the newest backup of a folder. Throws `OperatorError` if there is none. Also throws if the folder contains
- * backups of several stores: the caller must then name one, because the newest backup may belong to another store.
+ * Returns the newest backup of a folder. Throws `OperatorError` if there is none, or if the folder contains backups of
+ * several stores. In the second case the operator must name a backup, because the newest one may belong to another
+ * store.
  */
 function chooseNewest(folder: string): string {
   const backups = ownedBackups(folder)
@@ -292,7 +295,7 @@ export interface RestoreOptions {
   /** The name of the backup. Null: the newest. */
   readonly name: string | null
   readonly dataDir: string
-  /** True if an existing store is replaced. */
+  /** True if an existing store may be replaced. */
   readonly isForced: boolean
   /** Called after each chunk with the bytes written so far and the total bytes. */
   readonly onProgress: (bytes: number, totalBytes: number) => void
@@ -315,7 +318,7 @@ export interface RestoreResult {
 /**
  * Restores one backup, and migrates it if it has an older format. Throws `OperatorError` if there is a store and
  * `isForced` is false, if the directory is in use, if no steps lead from the format to the current one, or if a chunk
- * is missing or damaged (exit code 78). Nothing was replaced then.
+ * is missing or damaged (exit code 78). In all these cases, nothing was replaced.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)

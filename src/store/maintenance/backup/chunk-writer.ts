@@ -1,8 +1,8 @@
 /**
- * Writes chunks into a backup folder, each only once. Writes bypass the page cache if the file system supports it. That
- * needs a sixth of the processor time, keeps the pages that the daemon reads in memory, and leaves no unwritten pages
- * for which the next flush of the daemon's log would have to wait. Several files are flushed and renamed together, so
- * that the journal of the file system is written once for all of them.
+ * Writes chunks into a backup folder, each only once. If the file system supports it, writes bypass the page cache.
+ * Such writes need a sixth of the processor time, do not displace the pages that the daemon reads from memory, and
+ * leave no unwritten pages for which the next flush of the daemon's log would have to wait. Several files are flushed
+ * and renamed together, so that the journal of the file system is written once for all of them.
  */
 import { constants, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
@@ -17,8 +17,8 @@ const DRAFT_SUFFIX = '.new'
 /** The number of chunks that are hashed and written while the next one is read. */
 const CHUNKS_AT_ONCE = 4
 /**
- * The number of files that are written at a time, in parts of this many bytes. Other writes wait for everything that is
- * queued at the disk.
+ * The number of files that are written at a time, and the number of bytes in one write. Both are small, because other
+ * writes wait for everything that is queued at the disk.
  */
 const WRITES_AT_ONCE = 2
 const PIECE_BYTES = 256 * 1024
@@ -28,7 +28,7 @@ const FILES_PER_FLUSH = 32
 const BLOCK_BYTES = 4096
 /** The minimum free space that is left on the disk. */
 const FREE_BYTES_MIN = 64 * 1024 ** 2
-/** The free space is checked again after this many bytes. */
+/** The number of written bytes after which the free space is checked again. */
 const BYTES_PER_LOOK = 16 * 1024 ** 2
 /** Error codes of a file system that cannot bypass the page cache. */
 const NOT_DIRECT = ['EINVAL', 'EOPNOTSUPP', 'ENOTSUP']
@@ -103,7 +103,7 @@ export class ChunkWriter {
     flush(join(this.#folder, 'chunks'))
   }
 
-  /** Closes the open files, of which there are none after `finish`. */
+  /** Closes the files that are still open. After `finish` there are none. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
     await this.#publishing
@@ -147,7 +147,10 @@ export class ChunkWriter {
     if (freeBytes < FREE_BYTES_MIN + bytes) throw diskFull(this.#folder)
   }
 
-  /** Returns an open file with the chunk. If the write went through the page cache, it is already flushed. */
+  /**
+   * Writes a chunk to a file, and returns the open file. If the write went through the page cache, the file is already
+   * flushed.
+   */
   async #write(path: string, chunk: Chunk): Promise<FileHandle> {
     if (this.#isDirect) {
       const file = await writeDirectly(path, chunk)
@@ -198,8 +201,8 @@ function removeDrafts(folder: string): void {
 }
 
 /**
- * Writes a file past the page cache, or returns null if the file system does not support it. The last block is written
- * as a whole, and the file is then truncated.
+ * Writes a file without the page cache, or returns null if the file system does not support this. The last block is
+ * written as a whole, and the file is then truncated to its length.
  */
 async function writeDirectly(path: string, { memory, length }: Chunk): Promise<FileHandle | null> {
   const padded = Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES
@@ -238,7 +241,7 @@ async function orClose(file: FileHandle, action: () => Promise<void>): Promise<F
 
 async function publish(drafts: readonly Draft[]): Promise<void> {
   try {
-    // The first flush writes the journal for all files. Parallel flushes would only block threads.
+    // The first flush writes the journal of the file system for all files. Parallel flushes would only block threads.
     for (const { file } of drafts) await file.datasync()
   } finally {
     for (const { file } of drafts) await file.close()

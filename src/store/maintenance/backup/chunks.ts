@@ -1,7 +1,8 @@
 /**
  * The chunks of a backup. The entries of a table, in the order of their keys, are divided into chunks. A chunk is a
- * file named by the SHA-256 of its bytes, so unchanged chunks already exist from the last backup. The end of a chunk
- * depends only on the keys near it, so added or removed entries move no other boundary.
+ * file that is named after the SHA-256 of its bytes, so a chunk that has not changed already exists from the last
+ * backup. The end of a chunk depends only on the keys near that end. If entries are added or removed, the boundaries of
+ * other chunks therefore stay the same.
  *
  *   chunk   for each entry: key bytes u16 | value bytes u32 | key | value; little-endian
  */
@@ -13,18 +14,18 @@ import { CHUNK_BYTES_MAX } from '../limits.ts'
 const ENTRY_HEAD_BYTES = 6
 /** The minimum size of a chunk, except for the last one of a table. */
 const CHUNK_BYTES_MIN = 512 * 1024
-/** The average number of further bytes after which a chunk ends. */
+/** The average number of bytes by which a chunk exceeds the minimum size. */
 const CHUNK_BYTES_SPREAD = 1024 * 1024
 const HASH_SPACE = 2 ** 32
 const WASM_PAGE_BYTES = 64 * 1024
 const FIRST_PAGES = 32
 
 /**
- * Memory for building a chunk. Its address stays the same when it grows, and is the beginning of a page, unlike that of
- * a buffer of Node.js. Only then can the file system write it directly to the disk, bypassing the page cache.
+ * Memory for building a chunk. It begins at the start of a memory page, and its address stays the same when it grows.
+ * Neither is true for a buffer of Node.js, but both are needed to write directly to the disk, without the page cache.
  */
 export class ChunkMemory {
-  // The only memory in JavaScript that is certain to be aligned.
+  // No other kind of memory in JavaScript is certain to start at a page boundary.
   readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
   #bytes = Buffer.from(this.#memory.buffer)
 
@@ -45,7 +46,7 @@ export class ChunkMemory {
   }
 }
 
-/** A chunk without a name. */
+/** A chunk whose name has not been calculated yet. */
 export interface Chunk {
   /** The memory that contains the chunk from its first byte on. */
   readonly memory: ChunkMemory
@@ -62,7 +63,7 @@ export class DamagedChunkError extends Error {
 export interface EntryCursor {
   readonly keyBytes: number
   readonly valueBytes: number
-  /** Moves to the next entry, first to the first one. Returns false after the last one. */
+  /** Moves to the next entry. The first call moves to the first entry. Returns false after the last one. */
   next(): boolean
   /** Copies the key, followed by the value. */
   copyTo(target: Buffer, offset: number): void
@@ -103,8 +104,8 @@ export function* cutChunks(entries: EntryCursor, takeMemory: () => ChunkMemory):
 }
 
 /**
- * Returns the name of a chunk. It is calculated in a thread of the thread pool of Node.js, while more entries can be
- * read.
+ * Returns the name of a chunk. The hash is calculated in the thread pool of Node.js, so more entries can be read
+ * meanwhile.
  */
 export async function nameChunk({ memory, length }: Chunk): Promise<string> {
   const digest = await webcrypto.subtle.digest('SHA-256', memory.bytes.subarray(0, length))

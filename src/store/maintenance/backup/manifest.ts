@@ -6,8 +6,8 @@
  *   chunks/ab/abcd...  chunks by the first two digits of their names
  *
  * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence number, and a
- * second line `sha256 <digits>` with the checksum of the first. It is written after everything it names is on the disk,
- * so an interrupted backup has no manifest and does not count.
+ * second line `sha256 <digits>` with the checksum of the first. A manifest is written after everything that it names is
+ * on the disk. An interrupted backup therefore has no manifest and does not count.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
@@ -23,7 +23,7 @@ export const BACKUP_VERSION = 1
 const NAME_PATTERN = /^\d{8}T\d{6}Z(-\d{1,3})?$/
 const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
-/** The sequence number is within this many bytes of a manifest. */
+/** The number of bytes at the beginning of a manifest that contain the sequence number. */
 const HEAD_BYTES = 64
 /** The tables of each part that a backup may contain. The log of format 2 had a second table. */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
@@ -55,8 +55,8 @@ export interface Manifest {
   /** The version of the program that created the backup. */
   readonly program: string
   /**
-   * The creation time in ISO 8601, by the clock of the machine. It names the backup and does not determine the order of
-   * backups.
+   * The creation time in ISO 8601, by the clock of the machine. The backup is named after it. The order of backups does
+   * not depend on it.
    */
   readonly createdAt: string
   /**
@@ -86,7 +86,7 @@ export function encodeManifest({ sequence, ...manifest }: Manifest): string {
 
 /**
  * Returns the names of all backups in a folder in the order of their creation, or none for a folder without backups.
- * The order comes from the sequence numbers in the manifests, because a clock may have been wrong.
+ * The order is that of the sequence numbers in the manifests, because a clock may have been wrong.
  */
 export function backupNames(folder: string): readonly string[] {
   return numberedBackups(folder).map(({ name }) => name)
@@ -105,7 +105,7 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
-  // A backup without a number comes after the backup whose name precedes its own.
+  // A backup without a sequence number gets the number of the backup whose name comes before its own.
   let last = 0
   const numbered = names.map((name) => {
     last = sequenceOf(manifestPath(folder, name)) ?? last
@@ -114,7 +114,9 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
   return numbered.sort((a, b) => a.sequence - b.sequence)
 }
 
-/** Reads the sequence number from the beginning of a manifest. Returns null if it has none or cannot be read. */
+/**
+ * Reads the sequence number from the beginning of a manifest. Returns null if the manifest has none or cannot be read.
+ */
 function sequenceOf(path: string): number | null {
   const head = Buffer.alloc(HEAD_BYTES)
   try {
@@ -172,7 +174,7 @@ function parseOrNull(line: string): unknown {
   }
 }
 
-/** Returns the fault in a manifest, or null. A manifest is untrusted input, because it may have been changed. */
+/** Returns the fault in a manifest, or null. A manifest is untrusted input, because somebody may have edited it. */
 function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
   if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it names no program'
   if (!isObject(environments)) return 'it names no tables'

@@ -1,8 +1,9 @@
 /**
- * Restores a backup into a data directory. The parts are built in another folder and moved to their final paths once
- * all of them are on the disk. The log begins after the events that `events` has processed. The folder for building
- * exists from the first step to the last, and a mark exists while the parts are moved (data-dir.ts, `RESTORE_NURSERY`
- * and `RESTORE_MARK`). A directory whose restore was interrupted is refused until the restore is repeated.
+ * Restores a backup into a data directory. The parts of the store are built in another folder and moved to their final
+ * paths once all of them are on the disk. The log begins after the last block that the environment `events` has
+ * processed. The folder for building exists from the first step to the last, and a mark exists while the parts are
+ * moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`). A directory whose restore was interrupted is refused until
+ * the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,8 +35,8 @@ const DISK_FACTOR = 1.5
 const CHUNKS_PER_TRANSACTION = 16
 
 /**
- * Builds the environments of the directory `path` and moves them into place. If building fails, the directory is as
- * usable as before. Throws `OperatorError` if there is no room, and `DamagedChunkError`.
+ * Builds the environments of the directory `path` and moves them into place. If building fails, the directory stays as
+ * usable as before. Throws `OperatorError` if the disk has too little space, and `DamagedChunkError`.
  */
 export async function refill(
   path: string,
@@ -105,7 +106,7 @@ async function build(
 }
 
 /**
- * Builds the log. Also works for backups of format 2: the table of blocks is the same, and the second table is not
+ * Builds the log. Also works for backups of format 2: their table of blocks is the same, and their second table is not
  * needed.
  */
 async function buildLog(
@@ -180,8 +181,8 @@ function fill(
 }
 
 /**
- * Throws `DamagedChunkError` if a table of the catalogue has records of another one, because the manifest names the
- * wrong chunks. The first and the last record of each table are read.
+ * Throws `DamagedChunkError` if a table of the catalogue has records of another table. That happens if the manifest
+ * names the wrong chunks. The first and the last record of each table are read.
  */
 function requireOwnRecords(
   environment: Environment,
@@ -206,7 +207,10 @@ function hasEntries(table: Table): boolean {
   return table.getKeysCount({ limit: 1 }) > 0
 }
 
-/** Yields the first or the last record of a table. A damaged one is left to the check of the restored store. */
+/**
+ * Yields the first or the last record of a table. A damaged record is skipped, because the check of the restored store
+ * reports it.
+ */
 function* endOf(table: Table, isLast: boolean): Generator<Entry> {
   try {
     for (const { key, value } of entriesOf(table, { limit: 1, reverse: isLast })) {
@@ -217,7 +221,7 @@ function* endOf(table: Table, isLast: boolean): Generator<Entry> {
   }
 }
 
-/** Replaces the existing parts. Between the first and the last step the mark makes every start fail. */
+/** Replaces the existing parts. While the mark exists, every start fails. */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of PART_NAMES) {

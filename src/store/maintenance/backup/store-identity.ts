@@ -1,6 +1,6 @@
 /**
  * Identifies the store of a backup by the id of its organization. A store gets this random UUID at its first start and
- * keeps it after a restore. It is read from the backup itself, so backups of earlier versions have it too.
+ * keeps it after a restore. The UUID is read from the backed-up records, so backups of earlier versions have it too.
  */
 import { readFileSync } from 'node:fs'
 import { isObject } from '../../../base/json.ts'
@@ -9,7 +9,7 @@ import { unpack, unseal } from '../../lmdb/codec.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest } from './manifest.ts'
 
-/** `DirectoryEnvironment.putOrganization` writes the record. */
+/** The key of the record that `DirectoryEnvironment.putOrganization` writes. */
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 
 /**

@@ -1,9 +1,10 @@
 /**
  * Reads a store for a backup, even while a daemon uses it. The log is read first, as a table `blocks` (sequence number
- * u64 big-endian -> block), and then both environments are pinned before either is read. An event acknowledged before
- * is therefore in the log or already processed. If it is in both, a restore skips it in the log, by the position of
- * processing. The events may be ahead of the log by the blocks that were processed in between; a restore begins the log
- * after them (store-builder.ts).
+ * u64 big-endian -> block). Then both environments are pinned before either of them is read. An event that was
+ * acknowledged before the backup is therefore in the log that was read, or in the environment `events`, or in both. If
+ * it is in both, a restore skips the block of the log, because `events` records which blocks are processed. `events`
+ * may also contain blocks that were appended after the log was read. A restore therefore begins the log after the last
+ * processed block (store-builder.ts).
  */
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -77,7 +78,7 @@ async function readLog(
   }
 }
 
-/** The current blocks of a log, without those that are processed and trimmed during the reading. */
+/** The current blocks of a log. Blocks that are processed and trimmed during the reading are left out. */
 class LogEntries implements EntryCursor {
   readonly keyBytes = SEQUENCE_BYTES
   valueBytes = 0

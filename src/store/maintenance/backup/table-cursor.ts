@@ -1,8 +1,8 @@
 /**
- * Reads the tables of a pinned state by plain reads of the data file, page by page. It copies each entry only once,
- * from the page to its destination; reading an entry through LMDB costs three copies and four objects. A damaged page
- * ends the reading with the number of the page, instead of ending the process. The format is described in
- * lmdb-layout.ts.
+ * Reads the tables of a pinned state by plain reads of the data file, page by page. Each entry is copied only once,
+ * from the page to its destination. A read through LMDB would cost three copies and four objects for each entry. If a
+ * page is damaged, an error with the number of the page is thrown. LMDB would end the process instead. The format is
+ * described in lmdb-layout.ts.
  */
 import { readSync } from 'node:fs'
 import {
@@ -32,7 +32,7 @@ import type { EntryCursor } from './chunks.ts'
 /** The number of adjacent leaf pages that are read together. */
 const LEAVES_PER_READ = 16
 const AROUND_BYTES = 256 * 1024
-/** Entries up to this size are copied faster in a loop than by a call. */
+/** For entries up to this size, a loop copies faster than a call. */
 const SHORT_BYTES = 48
 
 /** A table and the record of its tree. */
@@ -110,7 +110,7 @@ export class TableCursor implements EntryCursor {
     this.valueBytes = leaves.readUInt16LE(node) + leaves.readUInt16LE(node + 2) * 2 ** 16
     const isBig = (leaves.readUInt16LE(node + 4) & NODE_BIG) !== 0
     const end = this.#keyStart + this.keyBytes + (isBig ? 24 : this.valueBytes)
-    // Memory for the value is allocated before the value is read, so its size is checked here.
+    // The caller allocates memory for the value before it reads the value, so the size is checked here.
     if (end > pageEnd || this.valueBytes > this.#fileBytes) throw this.#damagedLeaf()
     return true
   }
@@ -189,7 +189,7 @@ export class TableCursor implements EntryCursor {
     this.#index = 0
   }
 
-  /** Returns the number of leaves from this one on that are adjacent in the file, in the order of the tree. */
+  /** Returns the number of leaves, starting with this one, that follow each other both in the tree and in the file. */
   #neighbours(number: number): number {
     const branch = this.#branches.at(-1)
     if (branch === undefined) return 1

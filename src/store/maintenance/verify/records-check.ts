@@ -7,7 +7,7 @@
  * - Every distinct_id of a person is owned by that person, and every owner has the distinct_id.
  * - The index by time of creation is complete.
  *
- * The check needs one pass over all entries and little memory, because sets are compared by the sums of the hashes of
+ * The check needs only one pass over all entries, and little memory. Two sets are compared by the sums of the hashes of
  * their members.
  */
 import { createHash } from 'node:crypto'
@@ -49,7 +49,7 @@ class ProjectFigures {
   persons = 0
   /** The number of persons in the counters. */
   countedPersons = 0
-  /** The number of distinct_ids in the records of persons, and in those of owners. */
+  /** The number of distinct_ids in the records of persons, and the number in the records of owners. */
   idsOfPersons = 0
   idsOfOwners = 0
   linksOfPersons = 0

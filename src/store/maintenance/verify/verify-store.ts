@@ -1,7 +1,7 @@
 /**
- * Checks a whole store, in use or not: first the blocks of the log, then the pages of each data file, then the checksum
- * of every record, and then the consistency of the records. LMDB reads only files whose pages were found intact,
- * because it follows every pointer without checking it. Nothing is written.
+ * Checks a whole store, which may be in use: first the blocks of the log, then the pages of each data file, then the
+ * checksum of every record, and then the consistency of the records. LMDB follows every pointer without checking it, so
+ * it reads only files whose pages were found intact. Nothing is written.
  */
 import { join } from 'node:path'
 import { readBlock } from '../../../rules/capture/log-block.ts'
@@ -25,11 +25,11 @@ import { hasForm } from '../catalogue-forms.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { RecordsCheck } from './records-check.ts'
 
-/** The number of entries between two turns of the event loop. */
+/** The number of entries after which the check lets the event loop run. */
 const ENTRIES_PER_TURN = 4096
 /** The number of times that a block of the log must look damaged before it is reported. */
 const LOG_LOOKS = 3
-/** The table whose values have a checksum for each entry instead of one for the whole value. */
+/** The table whose values do not end with one checksum, because each entry of a value has its own. */
 const CHANGES_TABLE = 'person_changes'
 
 /** A fault in the store. */
@@ -72,7 +72,7 @@ class Verification {
   #entries = 0
   #bytes = 0
   #pages = 0
-  /** True if LMDB must not read one of the files. */
+  /** True if one of the files is so damaged that LMDB must not read it. */
   #hasBrokenFile = false
 
   constructor(dataDir: string, onProgress: (bytes: number) => void) {
@@ -106,7 +106,10 @@ class Verification {
     }
   }
 
-  /** A daemon may recycle the file of a block while it is read, so a fault counts only if it is found repeatedly. */
+  /**
+   * Checks one block. A daemon may reuse the file of the block while the block is read, so a fault counts only if it is
+   * found repeatedly.
+   */
   #checkBlock(log: LogReader, sequence: number): void {
     for (let look = 1; look <= LOG_LOOKS; look++) {
       try {
@@ -156,7 +159,7 @@ class Verification {
     }
   }
 
-  /** Checks whether the environments belong together, if LMDB may read all files. */
+  /** Checks whether the environments belong together. Does nothing if LMDB must not read one of the files. */
   checkAgreement(): void {
     if (this.#hasBrokenFile) return
     const found = findDisagreement(this.#dataDir)
@@ -210,7 +213,8 @@ class Verification {
           else {
             const bytes = unseal(table, key, value)
             if (name === 'events') check.take(table, key, bytes)
-            // Tables are restored as a whole, so one record shows whether a table has those of another one.
+            // A restore restores whole tables. One record is therefore enough to find a table with the records of
+            // another table.
             else if (entries === 1 && !hasForm(table, key, bytes)) {
               this.#find(file, `table ${table}`, 'has records of another table')
             }

@@ -1,5 +1,5 @@
 /**
- * Tests trends and filters that would take too long or return too much. They are refused before they are computed.
+ * Tests that trends and filters which would take too long or return too much are refused before they are computed.
  *
  * @lane quick
  */
