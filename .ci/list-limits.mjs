@@ -93,9 +93,11 @@ const UNITS = [
   [/_DAYS_MAX$/, 'days'],
   [/_HOURS_MAX$/, 'hours'],
   [/_SECONDS_MAX$/, 's'],
+  // These two count work, not text: their comments name the unit.
+  [/^(PATTERN_REQUEST|PATH_CLEANING)_UNITS_MAX$/, ''],
   [/_UNITS(_SUM)?_MAX$/, 'UTF-16 units'],
   [/_CHARACTERS_MAX$/, 'characters'],
-  [/_POINTS_MAX$/, 'code points'],
+  [/_ID_POINTS_MAX$/, 'code points'],
 ]
 
 const FILES = readdirSync('src', { recursive: true, encoding: 'utf8' })

@@ -37,7 +37,7 @@ function manualPage(commands: readonly Command[], day: string): string {
     '.RI [ options ]',
     '.SH DESCRIPTION',
     textLine(
-      'Tenrec receives product events over HTTP, stores them, and answers queries about them. Commands work while the daemon runs, and also on the data directory of a stopped daemon.',
+      'Tenrec receives product events over HTTP, stores them, and answers queries about them. Most commands work on the data directory, whether or not the daemon runs.',
     ),
     '.PP',
     textLine('Commands print data to standard output, and everything else to standard error.'),

@@ -101,19 +101,21 @@ export class FlagSchedule {
     this.#failures = page
       .counters(
         'flag_schedule_failures_total',
-        'Attempts to make a scheduled change or to look at a guard that failed and are repeated.',
+        'Failed attempts to make a scheduled change or to evaluate a guard. They are repeated.',
         [],
       )
       .with()
     this.#looksMade = page
-      .counters('flag_guard_looks_total', 'Looks at the guards of ramps.', [])
+      .counters(
+        'flag_guard_looks_total',
+        'Number of times that guards of ramps were evaluated.',
+        [],
+      )
       .with()
     this.#pending = page
       .gauges('flag_schedule_pending', 'Scheduled changes of flags that wait for their time.', [])
       .with()
-    this.#watched = page
-      .gauges('flag_ramps_watched', 'Running ramps whose guards are looked at.', [])
-      .with()
+    this.#watched = page.gauges('flag_ramps_watched', 'Running ramps with guards.', []).with()
   }
 
   start(): void {

@@ -48,7 +48,8 @@ export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): E
     .listWarnings(projectId, FATE_WARNINGS_READ_MAX)
     .filter(({ details }) => Object.hasOwn(details, 'uuid') && details['uuid'] === text)
   if (event !== null) {
-    const because = 'The event is stored. Further copies of it are skipped as duplicates.'
+    const because =
+      'The event is stored. If it is sent again, the copies are dropped as duplicates.'
     const { id, event: name, distinct_id, timestamp, created_at, person_id } = event
     const warned = warnings.length === 0 ? {} : { warnings: warnings.map(({ type }) => type) }
     const stored = { id, event: name, distinct_id, timestamp, created_at, person_id }

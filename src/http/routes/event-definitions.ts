@@ -87,7 +87,7 @@ const PROPERTY_QUERY = is.options({
   is_numerical: is.about(is.BOOLEAN, 'If true, return only numeric properties.'),
   is_feature_flag: is.about(
     is.BOOLEAN,
-    'Return only the properties of feature flags, or leave them out.',
+    'True: return only the properties of feature flags. False: leave them out.',
   ),
   event_names: is.about(NAMES, 'Says for each property whether one of these events has it.'),
   filter_by_event_names: is.about(

@@ -14,7 +14,8 @@ import { keptAfterMs } from './event-dropped.ts'
 export const COMMANDS: Commands = [
   {
     name: 'event why',
-    sentence: 'Print what happened to an event: stored, waiting, skipped, a dead letter or erased.',
+    sentence:
+      'Print whether an event is stored, waits, was dropped, became a dead letter or was erased.',
     operands: ['UUID'],
     options: { ...PROJECT_OPTION, ...JSON_OPTION },
     async run({ operand, projectId, dataDir, io, isJson }) {

@@ -25,9 +25,9 @@ const FLAG_KEY = is.about(
 )
 const START = is.about(
   is.nullable(is.TIME),
-  'Null for a draft. A start of a draft launches the experiment.',
+  'Null for a draft. Setting the start of a draft launches the experiment.',
 )
-const END = is.about(is.nullable(is.TIME), 'An end of a running experiment ends it.')
+const END = is.about(is.nullable(is.TIME), 'Setting the end of a running experiment ends it.')
 const CONCLUSION = is.nullable(is.choice(...CONCLUSIONS))
 const [FUNNEL, MEAN, RATIO, RETENTION] = Object.entries(METRIC_SCHEMAS).map(([type, schema]) =>
   is.named(`${type[0]?.toUpperCase()}${type.slice(1)}Metric`, schema as Schema<is.JsonObject>),
@@ -60,7 +60,7 @@ const PARAMETERS = is.named(
     {
       feature_flag_variants: is.about(
         VARIANTS,
-        'The variants. From the launch on, those at the launch, which may not change.',
+        'The variants. After the launch, these are the variants at the launch, and they cannot be changed.',
       ),
       rollout_percentage: is.about(
         is.nullable(is.NUMBER),
@@ -90,7 +90,7 @@ const EXPOSURE = is.named(
       ),
       multiple_variant_handling: is.about(
         is.choice('exclude', 'first_seen'),
-        'What becomes of persons who had several variants.',
+        'How persons who had several variants are counted.',
       ),
     },
   ),

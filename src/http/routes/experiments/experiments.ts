@@ -89,7 +89,7 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         read: async (call) => presentExperiment(call, await visibleExperiment(call)),
       },
       create: {
-        says: 'Creates an experiment as a draft, and its flag if there is none. With a start, it is launched.',
+        says: 'Creates an experiment as a draft, and its flag if there is none. With a start date, the experiment is launched.',
         body: EXPERIMENT_DRAFT,
         errors: ['does_not_exist'],
         async make(call) {

@@ -22,7 +22,7 @@ const route = routesOf<FlagServices>(
 
 /** The routes for flags that are kept in a file. */
 export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
-  route('GET', 'file/', 'getFlagsFile', 'Returns all flags as a file has them.', {
+  route('GET', 'file/', 'getFlagsFile', 'Returns all flags in the form of a file.', {
     answers: { 200: done(FLAGS_FILE_BODY) },
     async respond(call) {
       const { request, services, projectId } = call
@@ -34,19 +34,25 @@ export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return { status: 200, contentType: 'application/json', body }
     },
   }),
-  route('POST', 'plan/', 'planFeatureFlags', 'Plans the change of flags to the state in files.', {
-    who: inProject('feature_flag:read'),
-    body: PLAN_WISH,
-    answers: { 200: done(PLAN) },
-    audits: false,
-    handle(call) {
-      const { request, services, projectId, nowMs } = call
-      const { flags, sample = REHEARSAL_SAMPLE_USUAL } = call.body()
-      requireOwnKeys(flags, 'flags')
-      const task = { projectId, timezone: timezoneOf(call), nowMs, flags, sampleMax: sample }
-      return services.queries.planFlags(task, (giveUp) => request.onLeave(giveUp))
+  route(
+    'POST',
+    'plan/',
+    'planFeatureFlags',
+    'Shows what would change if flags were set to the state in files.',
+    {
+      who: inProject('feature_flag:read'),
+      body: PLAN_WISH,
+      answers: { 200: done(PLAN) },
+      audits: false,
+      handle(call) {
+        const { request, services, projectId, nowMs } = call
+        const { flags, sample = REHEARSAL_SAMPLE_USUAL } = call.body()
+        requireOwnKeys(flags, 'flags')
+        const task = { projectId, timezone: timezoneOf(call), nowMs, flags, sampleMax: sample }
+        return services.queries.planFlags(task, (giveUp) => request.onLeave(giveUp))
+      },
     },
-  }),
+  ),
   route('POST', 'apply/', 'applyFlagPlan', 'Changes flags as a plan says: all or none of them.', {
     body: PLAN_TO_APPLY,
     answers: { 200: done(is.object({ ids: is.list(is.WHOLE) })) },

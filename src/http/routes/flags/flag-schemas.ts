@@ -232,12 +232,15 @@ const FLIP = {
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
   is_new: is.about(is.BOOLEAN, 'No flag has this key.'),
   group_type_index: is.about(CONDITION_INDEX, 'The group type, or null if persons were evaluated.'),
-  total: is.about(is.WHOLE, 'The total. It is an estimate if not all were evaluated.'),
-  sampled: is.about(is.WHOLE, 'How many were evaluated.'),
-  changed: is.about(is.WHOLE, 'How many of the evaluated ones get another value.'),
+  total: is.about(
+    is.WHOLE,
+    'Number of all persons or groups. An estimate if not all were evaluated.',
+  ),
+  sampled: is.about(is.WHOLE, 'Number of evaluated persons or groups.'),
+  changed: is.about(is.WHOLE, 'Evaluated persons or groups that get another value.'),
   failed: is.about(
     is.WHOLE,
-    'How many could not be evaluated after the change. They count as off.',
+    'Persons or groups whose value could not be computed after the change. It counts as off.',
   ),
   values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
   flips: is.about(

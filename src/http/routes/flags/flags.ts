@@ -161,13 +161,19 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
         return id === null ? emptyAnswer(404) : listActivity(call, id)
       },
     }),
-    route('POST', ':id/dashboard/', 'createFlagDashboard', 'Records the dashboard of a flag.', {
-      answers: { 200: done(is.object({ success: is.BOOLEAN })) },
-      async handle(call) {
-        await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })
-        return { success: true }
+    route(
+      'POST',
+      ':id/dashboard/',
+      'createFlagDashboard',
+      'Creates the dashboard of a flag, if the flag has none.',
+      {
+        answers: { 200: done(is.object({ success: is.BOOLEAN })) },
+        async handle(call) {
+          await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })
+          return { success: true }
+        },
       },
-    }),
+    ),
   ],
 }
 

@@ -61,12 +61,15 @@ const GUARD_LOOK = is.namedObject('RampGuardLook', {
   persons_without_flag_with_event: is.WHOLE,
   persons_with_flag: is.WHOLE,
   persons_with_flag_with_event: is.WHOLE,
-  difference: is.about(
+  difference: is.about(SHARE, 'Estimated difference of the shares. Null without enough data.'),
+  difference_at_least: is.about(
     SHARE,
-    'Estimated difference of the two shares. Null if there are too few data.',
+    'Lower bound of the difference, valid at every look. Only if more is worse.',
   ),
-  difference_at_least: is.about(SHARE, 'If more is worse: the lower bound of the difference.'),
-  difference_at_most: is.about(SHARE, 'If fewer is worse: the upper bound of the difference.'),
+  difference_at_most: is.about(
+    SHARE,
+    'Upper bound of the difference, valid at every look. Only if fewer is worse.',
+  ),
   is_violated: is.BOOLEAN,
   missing: is.about(is.nullable(is.TEXT), 'Why there is no bound yet.'),
 })
@@ -144,7 +147,7 @@ const PREVIEWED = is.named(
     {
       sample: is.about(
         is.WHOLE,
-        `The number of samples to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}, the maximum ${REHEARSAL_SAMPLE_MAX}.`,
+        `The number of persons or groups to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}, the maximum ${REHEARSAL_SAMPLE_MAX}.`,
       ),
     },
   ),
@@ -153,14 +156,14 @@ const PREVIEW = is.namedObject('ScheduledPreview', {
   steps: is.list(
     is.object({
       rollout_percentage: is.about(SHARE, 'Null for all operations but ramp.'),
-      enabled: is.about(
+      enabled: is.about(is.WHOLE, 'Evaluated persons or groups that have the flag after the step.'),
+      newly_enabled: is.about(is.WHOLE, 'By how many this number grows with the step, or 0.'),
+      newly_disabled: is.about(is.WHOLE, 'By how many this number shrinks with the step, or 0.'),
+      sampled: is.about(is.WHOLE, 'Number of evaluated persons or groups.'),
+      total: is.about(
         is.WHOLE,
-        'How many of those that were evaluated have the flag after the step.',
+        'Number of all persons or groups. An estimate if not all were evaluated.',
       ),
-      newly_enabled: is.about(is.WHOLE, 'By how many that number rises with the step.'),
-      newly_disabled: is.about(is.WHOLE, 'By how many that number falls with the step.'),
-      sampled: is.about(is.WHOLE, 'How many were evaluated.'),
-      total: is.about(is.WHOLE, 'The total. It is an estimate if not all were evaluated.'),
       group_type_index: is.about(
         is.nullable(is.WHOLE),
         'The group type, or null if persons were evaluated.',
@@ -177,7 +180,7 @@ const route = routesOf<FlagServices>(BASE, READER)
 /** The routes of scheduled changes. */
 export const SCHEDULED_RESOURCE: Resource<FlagServices> = {
   name: 'Scheduled changes',
-  sentence: 'Changes of feature flags at a time, and ramps that stop by themselves.',
+  sentence: 'Scheduled changes of feature flags, and ramps that stop if a guard finds a problem.',
   segments: { id: is.about(is.WHOLE, 'Number of the scheduled change.') },
   routes: [
     ...collection({
@@ -244,7 +247,7 @@ function previewRoute(): AnyRoute<FlagServices> {
     'POST',
     'preview/',
     'previewScheduledChange',
-    'Estimates how many would get the flag.',
+    'Estimates how many persons or groups would get the flag.',
     {
       who: READER,
       body: PREVIEWED,

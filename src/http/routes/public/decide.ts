@@ -309,7 +309,7 @@ export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
   const [get, head, options] = readable<DecideOptions>({
     path,
     id,
-    summary: 'The configuration for browsers, without flags.',
+    summary: 'Returns the configuration for browsers, without flags.',
     answers: { 200: done(DECISIONS) },
     errors: ['error', 'server_error'],
     handle: (services, exchange) => showDefaults(services, exchange, isDecide),

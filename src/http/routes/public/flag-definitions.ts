@@ -69,13 +69,19 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
     errors: ['invalid_project'],
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
-  route('GET', '/api/feature_flag/local_evaluation/', 'getSdkDefinitions', 'Definitions.', {
-    query: is.options({ token: TOKEN, send_cohorts: SEND_COHORTS }),
-    answers: DEFINITION_ANSWERS,
-    errors: ['invalid_project'],
-    respond: (call) =>
-      definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
-  }),
+  route(
+    'GET',
+    '/api/feature_flag/local_evaluation/',
+    'getSdkDefinitions',
+    'Returns flag definitions for SDKs, under the older path.',
+    {
+      query: is.options({ token: TOKEN, send_cohorts: SEND_COHORTS }),
+      answers: DEFINITION_ANSWERS,
+      errors: ['invalid_project'],
+      respond: (call) =>
+        definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
+    },
+  ),
   route('GET', '/api/feature_flag/', 'listSdkFlags', 'Lists all flags on one page, for old SDKs.', {
     query: is.options({ token: TOKEN }),
     answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
