@@ -64,6 +64,7 @@ export const INPUT_KEYWORDS: readonly string[] = [
   'isParameters',
   'isUnchecked',
   'isJsonOnly',
+  'isExact',
 ]
 
 let shapes: Ajv | undefined
@@ -87,6 +88,7 @@ function inputCompiler(): Ajv {
   inputs.addKeyword({ keyword: 'refusals', schemaType: 'array' })
   inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
   inputs.addKeyword({ keyword: 'isJsonOnly', schemaType: 'boolean' })
+  inputs.addKeyword({ keyword: 'isExact', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
   // The length of a text is limited as the client sent it, so `unitsMax` comes before `trim`.
   inputs.addKeyword({

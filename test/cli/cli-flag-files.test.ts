@@ -51,6 +51,34 @@ flags:
         - rollout_percentage: 20
 `
 
+t.test('ids in files keep all their digits', async (t) => {
+  const { file, run } = await store(t)
+  const id = '1234567890123456789'
+  const yaml = `
+flags:
+  - key: guilds
+    filters:
+      groups:
+        - properties:
+            - { type: person, key: guild, operator: exact, value: [7, ${id}] }
+          rollout_percentage: 100
+`
+  const json = `{"flags":[{"key":"guilds","filters":{"groups":[{"properties":[{"type":"person","key":"guild","operator":"exact","value":[7,${id}]}],"rollout_percentage":100}]}}]}`
+  for (const [name, content] of [
+    ['flags.yaml', yaml],
+    ['flags.json', json],
+  ] as const) {
+    const applied = await run('flag', 'apply', file(name, content), '--yes')
+    t.match(applied, { exitCode: 0 }, name)
+    const { out } = await run('flag', 'pull', '--json')
+    t.match(out, new RegExp(`7,\\s*"${id}"`), name)
+  }
+  const explain = (value: string) =>
+    run('flag', 'explain', 'guilds', '--distinct-id', 'u', '--person-properties', value)
+  t.match((await explain(`{"guild":${id}}`)).out, /^guilds is on/)
+  t.match((await explain(`{"guild":1234567890123456790}`)).out, /^guilds is off/)
+})
+
 t.test('a plan is shown, applied, and then there is nothing to do', async (t) => {
   const { file, place, run } = await store(t)
   const flags = file('flags.yaml', TWO)

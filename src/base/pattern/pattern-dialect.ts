@@ -1,7 +1,10 @@
 /**
- * Rewrites a regular expression for the RE2 engine so that `\d`, `\w` and `\s` match the characters of all scripts.
- * Only the syntax is read here; the engine checks whether the pattern is valid.
+ * Rewrites a regular expression for the RE2 engine so that it means what it means to PostHog's flags, whose engine is
+ * fancy-regex: `\d`, `\w`, `\s` and `\b` match the characters of all scripts. Syntax that the two engines read
+ * differently is refused. Only the syntax is read here; the engine checks whether the pattern is valid.
  */
+import { type Token, tokensOf } from './pattern-tokens.ts'
+import { WORD_CHARACTER, type WordShape, wordShape } from './word-shape.ts'
 
 const DIGIT = '\\p{Nd}'
 const WORD = '\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}'
@@ -27,14 +30,9 @@ const INSIDE = new Map([
   ['s', SPACE],
   ['S', NO_SPACE],
 ])
-/**
- * A token of a pattern: an escape with its operand, a count without a lower bound, the start of a class, a named class,
- * or one character.
- */
-const TOKEN =
-  /\{,\d{1,6}\}|\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4}|\\[pPx]\{[^}]*\}|\\[\s\S]|\[:\^?\w+:\]|\[\^?|[\s\S]/gu
+/** An escape that stands for many characters. */
+const CLASS_ESCAPE = /^\\[dDwWsSpP]/
 
-const WORD_CHARACTER = /[\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u24b6-\u24e9]|\u200c|\u200d/u
 const LAST_CODE_POINT = 0x10ffff
 let noWord: string | undefined
 
@@ -60,7 +58,7 @@ function noWordRanges(): string {
   return ranges
 }
 
-const BEYOND_ASCII = /[^\0-\x7f]|\\(?:[pPxuU]|0)/
+const BEYOND_ASCII = /[^\0-\x7f]|\\[pPxuU]/
 
 /** Whether the engine can search for a pattern in this dialect, and what such a search needs. */
 export interface DialectNeeds {
@@ -70,83 +68,96 @@ export interface DialectNeeds {
    */
   readonly refusal: string | null
   /**
-   * True if the pattern uses word boundaries. The engine only finds word boundaries between ASCII characters, so each
-   * text must go through `asciiShape` before the search.
+   * The form of texts in which the engine finds word boundaries, which it only finds between ASCII characters. Null if
+   * the pattern uses none.
    */
-  readonly hasWordEdges: boolean
+  readonly shape: WordShape | null
 }
 
 /**
  * Checks a pattern for syntax that the engine of PostHog's flags reads differently from this one: word boundaries
- * beside letters of other scripts, and character classes that are combined from other classes. Patterns with such
- * syntax are refused, because a flag with such a pattern would match other people than at PostHog.
+ * beside letters of other scripts, escapes, and character classes that are combined from other classes. Patterns with
+ * such syntax are refused, because a flag with such a pattern would match other people than at PostHog.
  */
 export function dialectNeeds(source: string): DialectNeeds {
-  let isInside = false
-  let isOpened = false
-  let hasWordEdges = false
-  let before = ''
-  for (const [token] of source.matchAll(TOKEN)) {
-    if (isInside && !token.startsWith('[:')) {
-      const isPair = token === before && (token === '&' || token === '-' || token === '~')
-      if (isPair || token.startsWith('[')) {
-        const part = isPair ? token + token : '['
-        const refusal = `has ${JSON.stringify(part)} within brackets, which combines classes. Write one class, or a backslash before the character`
-        return { refusal, hasWordEdges }
-      }
+  const tokens = tokensOf(source)
+  const refusal = tokens.map(refusalAt).find((reason) => reason !== null) ?? leakRefusal(tokens)
+  if (refusal !== null) return { refusal, shape: null }
+  const hasWordEdges = tokens.some(({ text, isInside }) => !isInside && /^\\[bB]$/.test(text))
+  if (!hasWordEdges) return { refusal: null, shape: null }
+  if (BEYOND_ASCII.test(source)) return { refusal: EDGES_BEYOND_ASCII, shape: null }
+  const shape = wordShape(tokens)
+  return { refusal: shape === null ? EDGES_OF_ALL_LETTERS : null, shape }
+}
+
+const EDGES_BEYOND_ASCII =
+  'has \\b or \\B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
+const EDGES_OF_ALL_LETTERS =
+  'has \\b or \\B next to nearly all letters, where word boundaries cannot be found. Use several filters with shorter patterns'
+
+/** Returns the reason why a token is refused, or null. */
+function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token[]): string | null {
+  const next = tokens[at + 1]?.text ?? ''
+  const afterNext = tokens[at + 2]?.text ?? ''
+  if (text === '\\0') return 'has \\0, which refers back to a group. Write \\x00 for the character'
+  if (/^\\[1-9]$/.test(text)) return 'refers back to one of its groups, which has no time limit'
+  if (!isInside) {
+    if (text === '\\<' || text === '\\>') {
+      return `has ${text}, which finds the edge of a word. Write ${text.slice(1)} for the character, or \\b`
     }
-    if (!isInside && /^\\[bB]$/.test(token)) hasWordEdges = true
-    const isOpening = !isInside && token.startsWith('[')
-    if (isOpening) isInside = true
-    else if (token === ']' && !isOpened) isInside = false
-    isOpened = isOpening
-    before = token
+    const isNamedEdge = /^\\[bB]$/.test(text) && next === '{' && !/^\d/.test(afterNext)
+    return isNamedEdge ? `has ${text}{, which finds one edge of a word. Write \\b instead` : null
   }
-  const isRefused = hasWordEdges && BEYOND_ASCII.test(source)
-  const refusal = isRefused
-    ? 'has \\b or \\B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
-    : null
-  return { refusal, hasWordEdges }
+  if (text.startsWith('[:')) return null
+  if (text.startsWith('[')) return combining('[')
+  if (text === next && /^[&~-]$/.test(text) && tokens[at + 1]?.isInside === true) {
+    return combining(text + next)
+  }
+  const isRange = next === '-' && afterNext !== '-' && tokens[at + 2]?.isInside === true
+  if (!isRange || !CLASS_ESCAPE.test(text)) return null
+  const part = JSON.stringify(text + next + afterNext)
+  return `has ${part} within brackets, which is not a range. Write the hyphen last, or a backslash before it`
 }
 
 /**
- * Returns a text in which each character beyond ASCII is replaced by an ASCII character of the same kind, so that the
- * engine finds the word boundaries. Letters become a word character that the pattern does not contain, blanks become a
- * space, and other characters become a control character. The pattern itself contains no characters beyond ASCII, so
- * the search has the same result.
+ * Refuses a pattern with flags in the middle of a capture group, such as `(a(?i)b)c`. In PostHog's engine these flags
+ * hold beyond the end of the group, in this engine they do not.
  */
-export function asciiShape(text: string, source: string): string {
-  const word = WORD_STAND_INS.find((sign) => !source.toLowerCase().includes(sign)) ?? '_'
-  return text.replace(/[^\0-\x7f]/gu, (sign) => {
-    if (WORD_CHARACTER.test(sign)) return word
-    return /\s|\u0085/u.test(sign) ? ' ' : '\x01'
-  })
+function leakRefusal(tokens: readonly Token[]): string | null {
+  const areCaptures: boolean[] = []
+  for (const [at, { text, isInside }] of tokens.entries()) {
+    if (isInside) continue
+    if (text === ')') areCaptures.pop()
+    if (text !== '(') continue
+    const rest = tokens.slice(at + 1, at + 1 + FLAGS_SHOWN).map((token) => token.text)
+    const [, flags] = /^\?([a-zA-Z-]+)\)/.exec(rest.join('')) ?? []
+    if (flags !== undefined && areCaptures.at(-1) === true) {
+      return `has (?${flags}) within a group. Write (?${flags}:...) around the part that it is for`
+    }
+    areCaptures.push(rest[0] !== '?' || /^\?P?<[^=!]/.test(rest.join('')))
+  }
+  return null
+}
+
+/** A group of flags has at most this many tokens. */
+const FLAGS_SHOWN = 10
+
+function combining(part: string): string {
+  return `has ${JSON.stringify(part)} within brackets, which combines classes. Write one class, or a backslash before the character`
 }
 
 /**
- * The word characters that can replace letters. The underscore comes first, because classes such as `[a-z]` do not
- * contain it.
+ * Returns the pattern in the syntax of the engine. With a shape, its classes are those that fit the texts of the shape.
+ * Returns null if the pattern uses an escape that only this engine supports.
  */
-const WORD_STAND_INS = ['_', 'q', 'z', 'x', 'j', 'k']
-
-/**
- * Returns the pattern in the syntax of the engine. Returns null if the pattern uses an escape that only this engine
- * supports.
- */
-export function withUnicodeClasses(source: string): string | null {
-  let isInside = false
-  // A closing bracket directly after the start of a class is a literal bracket.
-  let isOpened = false
+export function withUnicodeClasses(source: string, shape: WordShape | null): string | null {
   let result = ''
-  for (const [token] of source.matchAll(TOKEN)) {
-    if (token === '\\Q' || token === '\\C') return null
-    if (token.startsWith('\\')) result += escapeFor(token, isInside)
+  const tokens = tokensOf(source)
+  for (const { text, isInside } of shape === null ? tokens : shape.fitted(tokens)) {
+    if (text === '\\Q' || text === '\\C') return null
+    if (text.startsWith('\\')) result += escapeFor(text, isInside)
     // PostHog's engine reads a missing lower bound as 0. This engine reads `{,3}` as text.
-    else result += token.startsWith('{,') && !isInside ? `{0${token.slice(1)}` : token
-    const isOpening = !isInside && token.startsWith('[')
-    if (isOpening) isInside = true
-    else if (token === ']' && !isOpened) isInside = false
-    isOpened = isOpening
+    else result += text.startsWith('{,') && !isInside ? `{0${text.slice(1)}` : text
   }
   return result
 }

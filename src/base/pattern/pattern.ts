@@ -14,8 +14,9 @@ import {
   PATTERN_TEXT_UNITS_MAX,
   PATTERN_UNITS_MAX,
 } from '../limits.ts'
-import { asciiShape, dialectNeeds, withUnicodeClasses } from './pattern-dialect.ts'
+import { dialectNeeds, withUnicodeClasses } from './pattern-dialect.ts'
 import { refusalReason } from './pattern-refusals.ts'
+import type { WordShape } from './word-shape.ts'
 
 /** The units that each search costs in addition to the characters of its text. */
 const SEARCH_UNITS = 20
@@ -54,12 +55,12 @@ export class PatternBudget {
 /** A compiled pattern. It keeps the states that it built for earlier texts, but no text. */
 export class Pattern {
   readonly #engine: RE2Set
-  /** The source of the pattern if texts must go through `asciiShape` before a search. Otherwise null. */
-  readonly #shapedFor: string | null
+  /** The form that texts must have for a search. Null if they are searched as they are. */
+  readonly #shape: WordShape | null
 
-  constructor(engine: RE2Set, shapedFor: string | null) {
+  constructor(engine: RE2Set, shape: WordShape | null) {
     this.#engine = engine
-    this.#shapedFor = shapedFor
+    this.#shape = shape
   }
 
   /**
@@ -69,7 +70,7 @@ export class Pattern {
   isFoundIn(text: string, budget: PatternBudget): boolean | null {
     let searched =
       text.length > PATTERN_TEXT_UNITS_MAX ? text.slice(0, PATTERN_TEXT_UNITS_MAX) : text
-    if (this.#shapedFor !== null) searched = asciiShape(searched, this.#shapedFor)
+    if (this.#shape !== null) searched = this.#shape.shaped(searched)
     const worstUnits = this.#worstUnits(searched.length)
     if (!budget.covers(worstUnits)) return null
     const { dfa } = this.#engine
@@ -135,11 +136,11 @@ function compiledOrReason(source: string, dialect: PatternDialect): Pattern | st
 
 function compileIn(dialect: PatternDialect, source: string): Pattern | string {
   if (dialect === 'ascii') return compileUncached(source, null)
-  const { refusal, hasWordEdges } = dialectNeeds(source)
-  return refusal ?? compileUncached(withUnicodeClasses(source), hasWordEdges ? source : null)
+  const { refusal, shape } = dialectNeeds(source)
+  return refusal ?? compileUncached(withUnicodeClasses(source, shape), shape)
 }
 
-function compileUncached(source: string | null, shapedFor: string | null): Pattern | string {
+function compileUncached(source: string | null, shape: WordShape | null): Pattern | string {
   if (source === null) return 'has \\Q or \\C. Write a backslash before each character instead'
   if (repeatsOf(source) > PATTERN_PROGRAM_MAX) return TOO_LARGE
   const engine = new RE2Set(RE2Set.UNANCHORED, 0, PATTERN_ENGINE_BYTES_MAX)
@@ -153,7 +154,7 @@ function compileUncached(source: string | null, shapedFor: string | null): Patte
     if (error instanceof RE2JSException) return TOO_LARGE
     throw error
   }
-  return engine.prog.numInst() > PATTERN_PROGRAM_MAX ? TOO_LARGE : new Pattern(engine, shapedFor)
+  return engine.prog.numInst() > PATTERN_PROGRAM_MAX ? TOO_LARGE : new Pattern(engine, shape)
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../base/limits.ts'
 import type { PlanAnswer, PlanRow } from '../../engine/threads/flag-plans.ts'
 import {
@@ -19,6 +19,7 @@ import {
   PROJECT_OPTION,
 } from '../lib/command.ts'
 import { DAEMON_OPTIONS } from '../lib/daemon-client.ts'
+import { parseExactJson } from '../lib/exact-json.ts'
 import { type FlagProject, flagProjectOf } from '../lib/flag-project.ts'
 import { printable } from '../lib/output.ts'
 import { parseYaml, yamlText } from '../lib/yaml.ts'
@@ -211,7 +212,7 @@ async function contentOf(path: string): Promise<unknown> {
     throw new OperatorError(`Cannot read ${path}: ${reasonOf(cause)}.`, { cause })
   }
   if (!path.endsWith('.json')) return parseYaml(text, path)
-  const value = parseJson(text)
+  const value = parseExactJson(text)
   if (value === undefined) throw new OperatorError(`${path} is not valid JSON.`)
   return value
 }

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import { UsageError } from '../../base/errors.ts'
-import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { openColumns } from '../../clickhouse/fetched-columns.ts'
 import { loadSettings, type Settings } from '../../config/settings.ts'
 import {
@@ -14,6 +14,7 @@ import {
 import { didYouMean } from '../../config/suggestion.ts'
 import { boolean, splitList } from '../../config/value-kinds.ts'
 import { ID_MAX } from '../limits.ts'
+import { parseExactJson } from './exact-json.ts'
 
 /** The streams, the environment and the signals of the process. Tests pass an implementation of their own. */
 export interface CommandIo {
@@ -213,11 +214,11 @@ export class CommandInput {
     return value
   }
 
-  /** Returns the parsed JSON of an option. Throws `UsageError`. */
+  /** Returns the parsed JSON of an option, in which long integers are texts. Throws `UsageError`. */
   json(name: string): unknown {
     const text = this.text(name)
     if (text === undefined) return undefined
-    const value = parseJson(text)
+    const value = parseExactJson(text)
     if (value === undefined) throw new UsageError(`--${name} is not valid JSON.`)
     return value
   }

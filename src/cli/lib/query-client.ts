@@ -1,11 +1,12 @@
 /** Runs the queries of `tenrec query`: numbers from the query route of a daemon, persons from its analytic routes. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isObject, type JsonObject, objectsOf, parseJson } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { closestWord } from '../../config/suggestion.ts'
 import { QUERY_NAMES_SHOWN_MAX, QUERY_ROWS_MAX } from '../limits.ts'
 import { type CommandInput, type OptionTexts, PROJECT_OPTION } from './command.ts'
 import { ANSWER_OPTIONS, DaemonClient } from './daemon-client.ts'
+import { parseExactJson } from './exact-json.ts'
 import { print, printable, printCsv } from './output.ts'
 import { withBars } from './query-chart.ts'
 
@@ -158,7 +159,7 @@ function filtersOf(input: CommandInput): JsonObject {
   }
   if (where !== undefined) return { properties: [condition(where)] }
   if (json === undefined) return {}
-  const properties = parseJson(json)
+  const properties = parseExactJson(json)
   if (properties === undefined) throw new UsageError('--properties must be JSON.')
   return { properties }
 }

@@ -145,7 +145,7 @@ function valueOfText(name: string, text: string, schema: Schema): unknown {
   }
   if (!isJsonText(schema)) return text
   try {
-    return jsonOfText(text, name)
+    return jsonOfText(text, name, schema['isExact'] === true ? 'all' : 'requests')
   } catch (error) {
     const own = ((refusals ?? []) as readonly OwnRefusal[]).find(([, , only]) => only === undefined)
     throw own === undefined ? error : new ServiceError('invalid_input', own[1], { attr: name })

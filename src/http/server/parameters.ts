@@ -7,7 +7,7 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { JsonParameters } from '../../rules/analytics/question-shapes.ts'
-import { cleanText, parseJsonText } from '../../rules/capture/json-text.ts'
+import { cleanText, type LongIntegers, parseJsonText } from '../../rules/capture/json-text.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from './limits.ts'
 import { type OffsetPage, offsetPage } from './pages.ts'
@@ -129,22 +129,30 @@ export function bodyValue(request: ApiRequest): unknown {
 }
 
 /**
- * Parses a text as JSON. Returns undefined for an empty text. Throws 400 `invalid_input` if the text is not JSON or is
- * nested too deeply.
+ * Parses a text as JSON. `exactIntegers` says which integers beyond 2^53 become texts. Returns undefined for an empty
+ * text. Throws 400 `invalid_input` if the text is not JSON or is nested too deeply.
  */
-export function jsonOfText(text: string, name: string): unknown {
+export function jsonOfText(
+  text: string,
+  name: string,
+  exactIntegers: LongIntegers = 'requests',
+): unknown {
   try {
     JSON.parse(text === '' ? 'null' : text)
   } catch {
     throw invalidInput(name, 'must be JSON, percent-encoded in a query')
   }
-  return text === '' ? undefined : storable(Buffer.from(text), name)
+  return text === '' ? undefined : storable(Buffer.from(text), name, exactIntegers)
 }
 
 /** Parses JSON, and replaces the values that the store cannot hold in the same way as in the properties of events. */
-function storable(json: Uint8Array, name: string | null): unknown {
+function storable(
+  json: Uint8Array,
+  name: string | null,
+  exactIntegers: LongIntegers = 'requests',
+): unknown {
   try {
-    return parseJsonText(json)
+    return parseJsonText(json, Number.POSITIVE_INFINITY, exactIntegers)
   } catch {
     const detail = `The JSON is nested more than ${JSON_DEPTH_MAX} levels deep. Send it with fewer levels.`
     throw new ServiceError('invalid_input', detail, name === null ? {} : { attr: name })

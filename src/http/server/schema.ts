@@ -116,6 +116,14 @@ export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isJsonOnly: true }
 }
 
+/**
+ * Returns a schema of JSON in the query in which integers beyond 2^53 keep their digits as texts, because the values
+ * are only compared.
+ */
+export function exact<T>(schema: Schema<T>): Schema<T> {
+  return { ...schema, isExact: true }
+}
+
 /** Returns a schema that is only published. The input is checked by the rules that read it, and not by the schema. */
 export function unchecked<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isUnchecked: true }

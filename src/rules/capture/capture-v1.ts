@@ -5,7 +5,7 @@
  * Source: docs/compatibility/ingestion.md, "Capture v1".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { parseUuid } from '../../base/ids.ts'
+import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import type { Envelope } from './envelope.ts'
 import { eventDistinctId, eventName, isEmptyValue } from './fields.ts'
@@ -67,7 +67,8 @@ export function bearerKey(authorization: string): string {
  * too, but it is written to the log, because processing counts it as a dropped event.
  *
  * Throws ServiceError `invalid_payload` if there is no `batch`, if an event is not an object, or if an event has no
- * UUID. A UUID is required because the answer identifies events by it. Throws `no_data` if there are no events.
+ * UUID or the UUID of another event of the request. The answer identifies events by their UUIDs. Throws `no_data` if
+ * there are no events.
  */
 export function takeCaptureV1(
   envelope: Envelope,
@@ -80,6 +81,7 @@ export function takeCaptureV1(
   const sdk = readSdkInfo(sdkInfo)
   const events = new ParsedEvents([], [], bytesExpected)
   const results = new Map<string, EventResult>()
+  const uuids = new Set<string>()
   let index = 0
   for (const event of envelope.events) {
     if (!isObject(event) || isEmptyValue(event)) throw invalidEvent(index, 'must be an object.')
@@ -87,6 +89,8 @@ export function takeCaptureV1(
     const uuidText = typeof uuid === 'string' ? uuid.trim() : ''
     const uuidBytes = parseUuid(uuidText)
     if (uuidBytes === null) throw invalidEvent(index, "needs a 'uuid' that is a UUID.")
+    uuids.add(formatUuid(uuidBytes, 0))
+    if (uuids.size === index) throw invalidEvent(index, "has the 'uuid' of an earlier event.")
     const problem = moveFields(event as OwnObject, sdk)
     if (problem === null) events.add(JSON.stringify(event), uuidBytes)
     results.set(uuidText, problem ?? resultOf(event))
@@ -118,6 +122,8 @@ function moveFields(
   const given = event['properties'] ?? {}
   if (!isObject(given)) return drop('malformed_event_properties')
   const properties: OwnObject = given
+  const distinctId = event['distinct_id']
+  if (typeof distinctId === 'string') event['distinct_id'] = distinctId.trim()
   const options = event['options'] ?? {}
   if (!isObject(options)) return drop('invalid_options')
   for (const [option, property, read] of OPTIONS) {

@@ -4,7 +4,7 @@
  * docs/compatibility/ingestion.md, "JSON".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { OwnObject } from '../../base/json.ts'
+import { type OwnObject, parseJson } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { asBuffer } from './form.ts'
 
@@ -24,22 +24,37 @@ const FINITE_DIGITS_MAX = 308
 const LONG_INTEGER = /\d{16}/
 /** An integer that may be greater than 2^53, beyond which numbers are rounded. */
 const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
-/** The members that identify a person or a group. */
-const ID_MEMBERS: ReadonlySet<string> = new Set([
-  'distinct_id',
-  '$distinct_id',
-  '$anon_distinct_id',
-  'alias',
-  '$group_key',
-])
-/** The object whose members are the keys of groups. */
-const GROUPS_MEMBER = '$groups'
+/** The members that identify a person or a group in an event. */
+const ID_MEMBERS = ['distinct_id', '$distinct_id', '$anon_distinct_id', 'alias', '$group_key']
+/** The members of requests to private routes that identify persons or groups. */
+const ROUTE_ID_MEMBERS = ['main_distinct_id', 'group_key']
 
 /**
  * Which integers beyond 2^53 become texts, so that they keep all their digits. `ids` means only the integers that
- * identify a person or a group. `all` is for callers that compare values as texts and store no numbers.
+ * identify a person or a group in an event. `requests` adds those in requests to private routes, and there also the
+ * values of filters and the payloads of flags. `all` is for callers that compare values as texts and store no numbers.
  */
-export type LongIntegers = 'ids' | 'all'
+export type LongIntegers = 'ids' | 'requests' | 'all'
+
+/** Where integers beyond 2^53 become texts. */
+interface LongIntegerPlaces {
+  /** The names of the members that contain such an integer. */
+  readonly members: ReadonlySet<string>
+  /** The names of the lists and objects whose members are such integers. */
+  readonly owners: ReadonlySet<string>
+}
+
+const PLACES: Readonly<Record<Exclude<LongIntegers, 'all'>, LongIntegerPlaces>> = {
+  ids: { members: new Set(ID_MEMBERS), owners: new Set(['$groups']) },
+  requests: {
+    members: new Set([...ID_MEMBERS, ...ROUTE_ID_MEMBERS]),
+    owners: new Set(['$groups', 'distinct_ids']),
+  },
+}
+/** The member of a filter that contains the value, or the list of values, to compare with. */
+const FILTER_VALUE = 'value'
+/** The member of a flag whose values are sent to clients, at any depth. */
+const PAYLOADS = 'payloads'
 
 /** Matches quotes, escapes (which may hide a quote) and the bare numbers that Python writes. */
 const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
@@ -61,7 +76,7 @@ export function parseJsonText(
   const needsCleaning = inspect(bytes, valuesMax)
   const text = bytes.toString('utf8')
   if (text.trim() === '') return undefined
-  const value = parseLeniently(quoteLongIntegers(text, exactIntegers === 'all'))
+  const value = parseLeniently(quoteLongIntegers(text, exactIntegers))
   return needsCleaning ? cleanValue(value) : value
 }
 
@@ -217,10 +232,10 @@ function withoutBareNumbers(text: string): string {
 }
 
 /**
- * Puts integers beyond 2^53 into quotes. As numbers they would be rounded, and two users or groups would become one. If
- * `isAll` is true, this applies to all integers and not only to ids. The cost is linear.
+ * Puts integers beyond 2^53 into quotes. As numbers they would be rounded, and two users or groups would become one.
+ * The cost is linear.
  */
-function quoteLongIntegers(text: string, isAll: boolean): string {
+function quoteLongIntegers(text: string, which: LongIntegers): string {
   if (!LONG_INTEGER.test(text)) return text
   /** The name of the member that contains each open object or list, from the outermost to the innermost. */
   const owners: string[] = []
@@ -235,15 +250,14 @@ function quoteLongIntegers(text: string, isAll: boolean): string {
       const end = stringEndInText(text, position + 1)
       lastString = text.slice(position + 1, end)
       position = end
-    } else if (code === COLON) member = lastString
+    } else if (code === COLON) member = memberName(lastString)
     else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       owners.push(member)
       member = ''
     } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) member = owners.pop() ?? ''
     else if (code === MINUS || isDigit(code)) {
       const end = numberEnd(text, position + 1)
-      const isId = ID_MEMBERS.has(member) || owners.at(-1) === GROUPS_MEMBER
-      const number = isAll || isId ? text.slice(position, end) : ''
+      const number = keepsDigits(which, member, owners) ? text.slice(position, end) : ''
       if (WHOLE_LONG_INTEGER.test(number) && !Number.isSafeInteger(Number(number))) {
         quoted += `${text.slice(copiedTo, position)}"${number}"`
         copiedTo = end
@@ -253,6 +267,23 @@ function quoteLongIntegers(text: string, isAll: boolean): string {
     position++
   }
   return quoted + text.slice(copiedTo)
+}
+
+/** Returns the name that a string of JSON stands for, which may contain escapes. `literal` has no quotes. */
+function memberName(literal: string): string {
+  if (!literal.includes('\\')) return literal
+  const name = parseJson(`"${literal}"`)
+  return typeof name === 'string' ? name : literal
+}
+
+function keepsDigits(which: LongIntegers, member: string, owners: readonly string[]): boolean {
+  if (which === 'all') return true
+  const places = PLACES[which]
+  const owner = owners.at(-1) ?? ''
+  if (places.members.has(member) || places.owners.has(owner)) return true
+  // A filter is always within a list or an object. A `value` directly in the body is a property that is set.
+  const isFilter = owners.length > 1 && (member === FILTER_VALUE || owner === FILTER_VALUE)
+  return which === 'requests' && (isFilter || owners.includes(PAYLOADS))
 }
 
 function isDigit(code: number): boolean {

@@ -62,8 +62,11 @@ const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}|\d{2})(?!\d)/
 /** Examples are `1 May 2024`, `01-May-24`, `1st of May, 2024` and `01/May/2024`. */
 const DAY_AND_NAME =
   /^(\d{1,2})(?:st|nd|rd|th)?(?: of)?[ \-/]([a-z]{3,9})\.?,?[ \-/](\d{4}|\d{2})(?!\d)/i
-/** An example is `May 1, 2024`. */
-const NAME_AND_DAY = /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(?!\d)/i
+/** Examples are `May 1, 2024`, `May 1 2024` and `May 1, 24`. */
+const NAME_AND_DAY = /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4})|, (\d{2}))(?![\d:])/i
+/** A date and an optional time of day in Chinese or Japanese, such as `2024年5月1日12时30分05秒`. */
+const EAST_ASIAN =
+  /^(\d{4})年(\d{1,2})月(\d{1,2})日(?: ?(\d{1,2})[时時](\d{1,2})分(?:(\d{1,2})秒)?$)?/
 /**
  * An example is `May 1 12:30:05 2024`, with a zone before or after the year. `date`, `ctime` and similar programs print
  * this form.
@@ -76,15 +79,19 @@ const COMPACT = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})?/i
 const CLOCK = /^(\d{1,2}):(\d{2})(?::(\d{2}))?/
 const FRACTION = /^[.,](\d{1,3})\d*/
 const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
-/** What may follow the time of day: an offset, a zone name or both, and remarks about the zone. */
+/**
+ * What may follow the time of day: an offset, a zone name or both, and remarks about the zone. A browser writes the name
+ * of the zone in the language of its user, in parentheses.
+ */
 const ZONE =
-  /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([a-z .-]{1,40}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
+  /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
 /**
  * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
  * separates a time.
  */
 const DATE_OFFSET = /^\+\d{2}:\d{2}$/
 const SECONDS_WITH_FRACTION = /^\d{10}\.\d+$/
+const MILLISECONDS_WITH_FRACTION = /^\d{13}\.\d+$/
 
 /** The earliest moment that a year of four digits can express: 0000-01-01, in milliseconds. */
 export const MOMENT_MS_MIN = -62_167_219_200_000
@@ -304,8 +311,10 @@ interface WrittenDate {
  */
 function parseUnusual(given: string, wallToMoment: WallToMoment): number {
   if (given.length > TIME_CHARACTERS_MAX) return Number.NaN
-  let text = given.trim().replace(/\s+/g, ' ')
+  // Some programs write a minus sign (U+2212) instead of a hyphen.
+  let text = given.trim().replace(/\s+/g, ' ').replaceAll('\u2212', '-')
   if (SECONDS_WITH_FRACTION.test(text)) return Math.floor(Number(text) * SECOND_MS)
+  if (MILLISECONDS_WITH_FRACTION.test(text)) return Math.floor(Number(text))
   let weekday = -1
   const named = WEEKDAY.exec(text)
   if (named !== null) {
@@ -346,9 +355,17 @@ function writtenDate(text: string): WrittenDate | null {
   }
   const nameAndDay = NAME_AND_DAY.exec(text)
   if (nameAndDay !== null) {
-    const [whole, month = '', day, year] = nameAndDay
-    const days = calendarDays(Number(year), monthOf(month), Number(day))
+    const [whole, month = '', day, year, shortYear = ''] = nameAndDay
+    const days = calendarDays(fullYear(year ?? shortYear), monthOf(month), Number(day))
     return { days, rest: text.slice(whole.length) }
+  }
+  const eastAsian = EAST_ASIAN.exec(text)
+  if (eastAsian !== null) {
+    const [whole, year, month, day, hour, minute, second = '00'] = eastAsian
+    const days = calendarDays(Number(year), Number(month), Number(day))
+    const clock =
+      hour === undefined ? '' : ` ${hour}:${minute?.padStart(2, '0')}:${second.padStart(2, '0')}`
+    return { days, rest: clock + text.slice(whole.length) }
   }
   const yearLast = YEAR_LAST.exec(text)
   if (yearLast === null) return null

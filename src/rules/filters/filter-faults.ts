@@ -1,7 +1,8 @@
 /**
- * Finds stored filters that can never match, because of an unknown operator or a pattern that the engine rejects. New
- * filters of this kind are rejected when they are saved. Filters that were stored before remain; `status_details` of a
- * flag and `tenrec doctor` report them. Source: docs/compatibility/flags.md, "Filters that can never match".
+ * Finds stored filters that can never match, because of an unknown operator, a pattern that the engine rejects or a
+ * value that is not a version. New filters of this kind are rejected when they are saved. Filters that were stored
+ * before remain; `status_details` of a flag and `tenrec doctor` report them. Source: docs/compatibility/flags.md,
+ * "Filters that can never match".
  */
 
 import type { JsonObject } from '../../base/json.ts'
@@ -9,6 +10,7 @@ import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.
 import { PATTERN_UNITS_SUM_MAX, PATTERNS_MAX } from './limits.ts'
 import { operatorRefusal, PATTERN_OPERATORS } from './operator-names.ts'
 import { sortedText } from './property-text.ts'
+import { versionRefusal } from './version-filters.ts'
 
 /** A fault of one filter. */
 export interface FilterFault {
@@ -70,8 +72,9 @@ export interface PlacedFilter {
 }
 
 /**
- * Returns the fault of a filter as a list of at most one: an operator that is not in `known`, or an invalid pattern.
- * `patterns` are the patterns in the value of the filter. Each is compiled in each dialect.
+ * Returns the fault of a filter as a list of at most one: an operator that is not in `known`, a value that is not a
+ * version where one is needed, or an invalid pattern. `patterns` are the patterns in the value of the filter. Each is
+ * compiled in each dialect.
  */
 export function faultsOfFilter(
   { path, filter }: PlacedFilter,
@@ -81,6 +84,8 @@ export function faultsOfFilter(
 ): readonly FilterFault[] {
   const operator = operatorRefusal(filter['operator'], known)
   if (operator !== null) return [{ path, code: 'invalid_operator', reason: operator, filter }]
+  const version = versionRefusal(filter['operator'], filter['value'])
+  if (version !== null) return [{ path, code: 'invalid_value', reason: version, filter }]
   if (!PATTERN_OPERATORS.includes(filter['operator'])) return []
   for (const pattern of patterns) {
     for (const dialect of dialects) {

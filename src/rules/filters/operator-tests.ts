@@ -187,12 +187,15 @@ function comparison(
   }
 }
 
-/** Returns the test of a range of two numbers. The first number must not be greater than the second. */
+/**
+ * Returns the test of a range of two numbers. If there are not two, or if the first is greater than the second, no
+ * property that exists passes.
+ */
 function betweenTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
   const { number: numberOf } = dialect
-  if (!Array.isArray(wanted) || wanted.length !== 2) return NEVER
-  const [least, most] = [numberOf(wanted[0]), numberOf(wanted[1])]
-  if (!(least <= most)) return NEVER
+  const bounds = Array.isArray(wanted) && wanted.length === 2 ? wanted.map(numberOf) : []
+  const [least = Number.NaN, most = Number.NaN] = bounds
+  if (!(least <= most)) return (value) => value === undefined && !isWanted
   return (value) => {
     if (value === undefined) return !isWanted
     const number = numberOf(value)

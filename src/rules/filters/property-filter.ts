@@ -12,7 +12,7 @@ import {
   operatorTest,
   type PropertyTest,
 } from './operator-tests.ts'
-import { propertyText } from './property-text.ts'
+import { propertyText, roundedText } from './property-text.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const LAST_SECOND_MS = DAY_MS - 1000
@@ -40,7 +40,12 @@ const LISTS: FilterDialect = {
   folded: (text) => text.toLowerCase(),
   equals: (wanted) => {
     const texts = listOf(wanted).map(propertyText)
-    return (value) => texts.includes(propertyText(value))
+    const rounded = texts.map(roundedText).filter((text) => text !== null)
+    if (rounded.length === 0) return (value) => texts.includes(propertyText(value))
+    return (value) => {
+      const text = propertyText(value)
+      return texts.includes(text) || (typeof value === 'number' && rounded.includes(text))
+    }
   },
   number: (value) => numberOf(propertyText(value)),
   date: listDate,

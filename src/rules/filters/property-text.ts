@@ -18,6 +18,19 @@ export function propertyText(value: unknown): string {
   return JSON.stringify(value) ?? ''
 }
 
+/** An integer that may be greater than 2^53, beyond which numbers are rounded. */
+const LONG_INTEGER = /^-?[1-9]\d{15,199}$/
+
+/**
+ * Returns the text of the number that is stored for an integer beyond 2^53 in a property: events round such integers,
+ * and filters keep their digits as text. Returns null for every other text.
+ */
+export function roundedText(text: string): string | null {
+  if (!LONG_INTEGER.test(text)) return null
+  const number = Number(text)
+  return Number.isSafeInteger(number) ? null : JSON.stringify(number)
+}
+
 /**
  * Returns the text of `propertyText`, but with sorted keys, as flags compare it. The first call costs time linear in
  * the value. A list or object must not be changed after it.

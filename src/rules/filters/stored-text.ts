@@ -22,7 +22,7 @@ import type { PropertyFilter } from './filter-group.ts'
 import { NEEDLE_BYTES_MAX } from './limits.ts'
 import { listOf, type PropertyTest } from './operator-tests.ts'
 import { effectiveOperator, propertyTest } from './property-filter.ts'
-import { propertyText } from './property-text.ts'
+import { propertyText, roundedText } from './property-text.ts'
 import { type NeedleCharacter, TextSearch } from './text-search/text-search.ts'
 import { formWithContext, upperForms } from './text-search/upper-forms.ts'
 
@@ -83,7 +83,9 @@ function anyOf(tests: readonly StoredTest[], isWanted: boolean): StoredTest {
 
 function equalsTest(text: string): StoredTest {
   const asText = Buffer.from(JSON.stringify(text))
-  const asOther = SURROGATE.test(text) ? null : Buffer.from(text)
+  // An integer beyond 2^53 equals every number that is rounded like it.
+  const isDecoded = SURROGATE.test(text) || roundedText(text) !== null
+  const asOther = isDecoded ? null : Buffer.from(text)
   return (json, start, end) => {
     const own = json[start] === QUOTE ? asText : asOther
     if (own === null) return null

@@ -3,7 +3,7 @@
  * tilde, caret and wildcard operators. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
-import { VERSION_UNITS_MAX } from './limits.ts'
+import { QUOTED_UNITS_MAX, VERSION_UNITS_MAX } from './limits.ts'
 import { sortedText } from './property-text.ts'
 
 /** The parts of a version are less than this number. */
@@ -44,23 +44,24 @@ export function compareVersions(left: Version, right: Version): number {
 }
 
 /**
- * Returns the range of `~`: at least the version, with the same first two parts. Returns null if the value is not a
- * version.
+ * Returns the range of `~`: at least the version, with the same first two parts. A wildcard as the last of three parts
+ * stands for any number. Returns null if the value is neither a version nor such a wildcard.
  */
 export function tildeRange(value: unknown): VersionRange | null {
+  const open = openVersion(value)
+  if (open !== null) return rangeFrom(open.least, open.partCount)
   const least = versionOf(value)
   return least === null ? null : rangeFrom(least, 2)
 }
 
 /**
- * Returns the range of `^`: at least the version, up to the next change of the first part that is not zero. Returns
- * null if the value is not a version.
+ * Returns the range of `^`: at least the version, up to the next change of the first part that is not zero. A wildcard
+ * as the last of three parts stands for any number. Returns null if the value is neither a version nor such a wildcard.
  */
 export function caretRange(value: unknown): VersionRange | null {
-  const least = versionOf(value)
-  if (least === null) return null
-  const leading = least.parts.findIndex((part) => part > 0n)
-  return rangeFrom(least, leading === -1 ? 3 : leading + 1)
+  const open = openVersion(value)
+  const least = open?.least ?? versionOf(value)
+  return least === null ? null : caretFrom(least, open?.partCount ?? 3)
 }
 
 /**
@@ -76,13 +77,58 @@ export function wildcardRange(value: unknown): VersionRange | null {
     const written = partsOf([match[1] ?? '0', match[2] ?? '0', '0'])
     if (written === null) return null
     const least = { parts: written, preRelease: [], build: [] }
-    return rangeFrom(least, core.filter((part) => /^\d/.test(part)).length)
+    return rangeFrom(least, numberCount(core))
   }
   const least = versionOf(value)
   // Only a complete version may have a pre-release or build metadata.
   if (least === null || (labels !== '' && core.length < 3)) return null
+  return caretFrom(least, core.length)
+}
+
+/**
+ * Returns the reason why no version can pass a filter, as a text that continues a sentence about the filter. Returns
+ * null if a version can, or if the operator does not compare versions.
+ */
+export function versionRefusal(operator: unknown, value: unknown): string | null {
+  if (typeof operator !== 'string' || !operator.startsWith('semver_')) return null
+  if (value === undefined || value === null) return 'has no version. Send one as `value`'
+  const rangeOf = RANGES.get(operator)
+  if ((rangeOf ?? versionOf)(value) !== null) return null
+  const shown = JSON.stringify(sortedText(value).slice(0, QUOTED_UNITS_MAX))
+  const example = rangeOf === undefined ? '1.2.3' : '1.2.3 or 1.2.*'
+  return `compares with ${shown}, which is not a version. Use one such as ${example}, and one filter for each bound`
+}
+
+const RANGES = new Map([
+  ['semver_tilde', tildeRange],
+  ['semver_caret', caretRange],
+  ['semver_wildcard', wildcardRange],
+])
+
+/**
+ * Reads a version of three parts whose last one, or last two, are wildcards. Returns the lowest version that it stands
+ * for and how many of its parts are numbers, or null if the value is no such version.
+ */
+function openVersion(
+  value: unknown,
+): { readonly least: Version; readonly partCount: number } | null {
+  const { core, labels } = splitVersion(value)
+  const match = core.length === 3 && labels === '' ? WILDCARDS.exec(core.join('.')) : null
+  if (match?.[1] === undefined) return null
+  const parts = partsOf([match[1], match[2] ?? '0', '0'])
+  return parts === null
+    ? null
+    : { least: { parts, preRelease: [], build: [] }, partCount: numberCount(core) }
+}
+
+function numberCount(core: readonly string[]): number {
+  return core.filter((part) => /^\d/.test(part)).length
+}
+
+/** Returns the range of `^` for a version of which the first `partCount` parts are given. */
+function caretFrom(least: Version, partCount: number): VersionRange {
   const leading = least.parts.findIndex((part) => part > 0n)
-  return rangeFrom(least, leading === -1 ? core.length : leading + 1)
+  return rangeFrom(least, leading === -1 ? partCount : leading + 1)
 }
 
 /** Returns the range of the version and all higher versions that share its first `fixed` parts. */

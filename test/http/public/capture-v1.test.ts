@@ -171,6 +171,31 @@ t.test(
   },
 )
 
+t.test(
+  'a request that uses a UUID twice is refused, because its answer would be ambiguous',
+  async (t) => {
+    const event = eventOf()
+    const pairs = [
+      [event, event],
+      [event, eventOf({ uuid: event.uuid.toUpperCase() })],
+      [event, eventOf({ uuid: event.uuid.replaceAll('-', ''), event: '' })],
+    ]
+    for (const batch of pairs) {
+      const { status, body } = await sendBatch([eventOf(), ...batch])
+      t.match(
+        { status, body },
+        { status: 400, body: { code: 'invalid_payload', detail: /Event 2 / } },
+      )
+    }
+  },
+)
+
+t.test('blanks around a distinct_id are removed, so that the person is the same', async (t) => {
+  const padded = eventOf({ distinct_id: '  padded-ann\n' })
+  t.strictSame((await sendBatch([padded])).body, { results: { [padded.uuid]: OK } })
+  t.equal((await stored(padded.uuid))['distinct_id'], 'padded-ann')
+})
+
 t.test('bodies in all encodings of SDKs are accepted, small and large', async (t) => {
   const ways: readonly (readonly [string, (text: string) => Uint8Array])[] = [
     ['gzip', zlib.gzipSync],

@@ -87,3 +87,99 @@ t.test('a payload keeps the digits of an id', async (t) => {
   const payloads = body['featureFlagPayloads'] as Readonly<Record<string, string>>
   t.match(payloads['paid'], FIRST)
 })
+
+const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
+
+/** Sends a request whose body contains numbers that must not be rounded on the way. */
+function change(path: string, body: string): Promise<Readonly<Record<string, unknown>>> {
+  return post(world.path(1, path), body, AUTHORIZATION)
+}
+
+async function personOf(distinctId: string): Promise<{ readonly uuid: string } | undefined> {
+  const { body } = await world.api('GET', `persons/?distinct_id=${distinctId}`, 1)
+  const [found] = body['results'] as readonly { readonly uuid: string }[]
+  return found
+}
+
+async function capture(...events: readonly string[]): Promise<void> {
+  await post('/batch/', `{"api_key":"${world.key()}","batch":[${events.join(',')}]}`)
+  // The events were processed when a later one can be read.
+  await world.capture([])
+}
+
+t.test('routes of persons and groups find exactly the one with the number', async (t) => {
+  await capture(
+    `{"event":"$identify","distinct_id":${FIRST},"properties":{"$anon_distinct_id":"anon","$set":{"n":1}}}`,
+    `{"event":"$identify","distinct_id":${SECOND},"properties":{"$set":{"n":2}}}`,
+  )
+  const first = await personOf(FIRST)
+  const split = await change(`persons/${first?.uuid}/split/`, `{"main_distinct_id":${FIRST}}`)
+  t.match(split, { distinct_ids: [FIRST] })
+  const deleted = await change('persons/bulk_delete/', `{"distinct_ids":[${FIRST}]}`)
+  t.match(deleted, { persons_found: 1, persons_deleted: 1 })
+  t.equal(await personOf(FIRST), undefined)
+  t.ok(await personOf(SECOND))
+  const list = `{"name":"a list","is_static":true,"distinct_ids":[${SECOND}]}`
+  t.match(await change('cohorts/', list), { count: 1 })
+  const group = `{"group_type_index":0,"group_key":${SECOND},"key":"level","value":7}`
+  t.match(await change('groups/update_property/', group), {
+    group_key: SECOND,
+    group_properties: { n: 2, level: 7 },
+  })
+})
+
+t.test('routes that explain a decision compare all digits', async (t) => {
+  const differences: string[] = []
+  for (let index = 0; index < 20; index++) {
+    const key = String(BigInt(FIRST) + BigInt(index * 7))
+    const values = await Promise.all(
+      [key, `"${key}"`].map(async (guild) => {
+        const groups = encodeURIComponent(`{"guild":${guild}}`)
+        const path = `feature_flags/evaluation_reasons/?distinct_id=u&groups=${groups}`
+        const { half } = (await world.api('GET', path, 1)).body as Record<string, object>
+        return JSON.stringify(half)
+      }),
+    )
+    if (values[0] !== values[1]) differences.push(key)
+  }
+  t.strictSame(differences, [])
+  const flags = (await world.api('GET', 'feature_flags/?search=text', 1)).body['results']
+  const [flag] = flags as readonly { readonly id: number }[]
+  for (const [id, enabled] of [
+    [FIRST, true],
+    [SECOND, false],
+  ] as const) {
+    const properties = encodeURIComponent(`{"id":${id}}`)
+    const path = `feature_flags/${flag?.id}/explain/?distinct_id=u&person_properties=${properties}`
+    t.match((await world.api('GET', path, 1)).body, { enabled }, id)
+  }
+})
+
+t.test('filters of cohorts and lists keep all digits, and find rounded numbers too', async (t) => {
+  await capture(
+    ...[`"${FIRST}"`, FIRST, `"${SECOND}"`].map(
+      (id, index) =>
+        `{"event":"filtered","distinct_id":"f${index}","properties":{"id":${id},"$set":{"id":${id}}}}`,
+    ),
+  )
+  const filter = `{"key":"id","type":"person","operator":"exact","value":${FIRST}}`
+  const tree = `{"properties":{"type":"AND","values":[${filter}]}}`
+  const { id, filters } = await change('cohorts/', `{"name":"by id","filters":${tree}}`)
+  t.match(filters, { properties: { values: [{ value: FIRST }] } })
+  const members = await world.api('GET', `persons/?cohort=${String(id)}`, 1)
+  const ids = (members.body['results'] as readonly { distinct_ids: readonly string[] }[]).flatMap(
+    ({ distinct_ids: own }) => own,
+  )
+  t.strictSame(ids.sort(), ['f0', 'f1'])
+  const inCohort = `{"key":"id","type":"cohort","value":${String(id)}}`
+  await makeFlag('in-cohort', `{"groups":[{"properties":[${inCohort}],"rollout_percentage":100}]}`)
+  t.match(await flagsFor(`"person_properties":{"id":${FIRST}}`), { 'in-cohort': true })
+  t.match(await flagsFor(`"person_properties":{"id":${SECOND}}`), { 'in-cohort': false })
+  const listed = encodeURIComponent(`[{"key":"id","value":[1,${FIRST}],"type":"event"}]`)
+  const { body } = await world.api('GET', `events/?event=filtered&properties=${listed}`, 1)
+  const events = body['results'] as readonly { readonly distinct_id: string }[]
+  t.strictSame(events.map(({ distinct_id: own }) => own).sort(), ['f0', 'f1'])
+  const query = `{"query":{"kind":"EventsQuery","select":["distinct_id"],"event":"filtered","properties":[{"key":"id","value":${FIRST},"type":"event","operator":"exact"}]}}`
+  const rows = (await change('query/', query))['results'] as readonly (readonly [string])[]
+  t.strictSame(rows.map(([own]) => own).sort(), ['f0', 'f1'])
+})

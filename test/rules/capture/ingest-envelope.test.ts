@@ -120,7 +120,7 @@ t.test('numbers that JSON cannot represent are replaced', async (t) => {
 })
 
 t.test('integers that name a group keep their digits, others are rounded', async (t) => {
-  const read = (text: string, which?: 'ids' | 'all') =>
+  const read = (text: string, which?: 'ids' | 'requests' | 'all') =>
     parseJsonText(Buffer.from(text), Number.POSITIVE_INFINITY, which)
   const long = '1234567890123456789'
   t.strictSame(
@@ -151,6 +151,19 @@ t.test('integers that name a group keep their digits, others are rounded', async
     d: `x${long}`,
   })
   t.equal(read(` ${long} `, 'all'), long)
+  t.strictSame(read(`{"\\u0024groups":{"a":${long}},"alia\\u0073":${long}}`), {
+    $groups: { a: long },
+    alias: long,
+  })
+  const request = `{"group_key":${long},"distinct_ids":[${long}],"value":${long},"n":[${long}],"properties":[{"value":${long}},{"value":[1,${long}]}],"payloads":{"true":{"n":[${long}]}}}`
+  t.strictSame(read(request, 'requests'), {
+    group_key: long,
+    distinct_ids: [long],
+    value: Number(long),
+    n: [Number(long)],
+    properties: [{ value: long }, { value: [1, long] }],
+    payloads: { true: { n: [long] } },
+  })
 })
 
 t.test('integer ids beyond 2^53 keep their digits', async (t) => {

@@ -52,7 +52,7 @@ const SERVER = forServers('feature_flag:read')
 const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Group types with their keys.')
 /** For each group type, the properties of the group that the user belongs to. */
 const GROUP_PROPERTIES = is.refused(
-  is.mapOf(is.JSON_OBJECT),
+  is.exact(is.mapOf(is.JSON_OBJECT)),
   '`group_properties` must be a percent-encoded JSON object of group types and properties.',
 )
 
@@ -227,7 +227,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
 
 function jsonOf(name: string, what: string) {
   const detail = `\`${name}\` must be a JSON object of ${what}, percent-encoded.`
-  return is.refused(is.JSON_OBJECT, detail)
+  return is.refused(is.exact(is.JSON_OBJECT), detail)
 }
 
 /**

@@ -26,10 +26,17 @@ import {
 } from '../limits.ts'
 import type { AnswerShape } from './decide-answers.ts'
 
-const CLIENT_AGENT =
-  /^posthog-(?:android|ios|react-native|flutter)\/|(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
-const SERVER_AGENT =
-  /^(?:posthog-(?:python|ruby|php|java|go|node|dotnet|elixir|rs|server)\/|python-requests\/|curl\/)/
+/** A PostHog SDK names itself and its version, and may add more, such as the browser that it runs in. */
+const SDK_AGENT = /^posthog-(?:([^/]+)\/\s*\S)?/
+/** The runtimes of the SDKs, by the names that they give themselves. */
+const SDK_RUNTIMES: ReadonlyMap<string, EvaluationRuntime> = new Map([
+  ...['js', 'android', 'ios', 'react-native', 'flutter'].map((name) => [name, 'client'] as const),
+  ...['python', 'ruby', 'php', 'java', 'go', 'node', 'dotnet', 'elixir', 'rs', 'server'].map(
+    (name) => [name, 'server'] as const,
+  ),
+])
+const BROWSER_AGENT = /(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
+const SCRIPT_AGENT = /(?:python-requests|curl)\//
 
 const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
@@ -280,12 +287,17 @@ function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): Evaluatio
 function guessRuntime(
   head: Pick<RequestHead, 'userAgent' | 'origin' | 'isFromPage'>,
 ): EvaluationRuntime | null {
-  const { userAgent } = head
-  if (userAgent !== '') {
-    if (CLIENT_AGENT.test(userAgent)) return 'client'
-    if (SERVER_AGENT.test(userAgent)) return 'server'
-  }
+  const named = agentRuntime(head.userAgent)
+  if (named !== null) return named
   return head.origin !== '' || head.isFromPage ? 'client' : null
+}
+
+/** Returns the runtime that a user agent belongs to, or null. The user agent of an unknown SDK says nothing. */
+function agentRuntime(userAgent: string): EvaluationRuntime | null {
+  const sdk = SDK_AGENT.exec(userAgent)
+  if (sdk !== null) return SDK_RUNTIMES.get(sdk[1] ?? '') ?? null
+  if (BROWSER_AGENT.test(userAgent)) return 'client'
+  return SCRIPT_AGENT.test(userAgent) ? 'server' : null
 }
 
 /** Returns true if a value is true, or is one of the other values that older servers treated as true. */
