@@ -13,6 +13,7 @@ import { FLAG_PLAN } from './decide/flag-plan.ts'
 import { LISTENERS } from './decide/listeners.ts'
 import { EXPERIMENT_RESULTS } from './experiments/experiment-results.ts'
 import { EXPERIMENTS } from './experiments/experiments.ts'
+import { IDLE_EXPERIMENTS } from './experiments/idle-experiments.ts'
 import type { Bench } from './harness.ts'
 import { HTTP_SERVERS } from './ingest/http-servers.ts'
 import { INGEST_BATCH } from './ingest/ingest-batch.ts'
@@ -64,6 +65,7 @@ export const BENCHES: readonly Bench[] = [
   CONSOLE,
   EXPERIMENTS,
   EXPERIMENT_RESULTS,
+  IDLE_EXPERIMENTS,
   PEERS,
   SOAK,
 ]

@@ -348,6 +348,11 @@ class RunningDaemon implements Daemon {
     this.#schedule = new FlagSchedule({
       queries: this.#queries,
       flags: this.#flags.directory,
+      groupCommit: this.#groupCommit,
+      onAccepted: (projectId, bytes) => {
+        this.#dailyLimits.accepted(projectId, 1, bytes)
+        this.#metrics.accepted(projectId, 1)
+      },
       timezoneOf: (projectId) => this.#timezoneOf(projectId),
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusal('change'),

@@ -148,7 +148,8 @@ export async function inParallel(
   await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, work))
 }
 
-async function ask(
+/** Requests a private route of the administrator, below `/api/`. Throws unless the answer is a success. */
+export async function ask(
   daemon: Daemon,
   method: 'POST' | 'PATCH',
   path: string,

@@ -70,6 +70,37 @@ t.test('a ramp is turned back if exposed persons have errors', async (t) => {
   t.match(audit.body, { results: [{ source: 'schedule', route: /ramp turned back: 50 % of/ }] })
   const page = (await send(`${daemon.url}/metrics`)).body.toString()
   t.match(page, /flag_schedule_moves_total\{outcome="turned_back"\} 1\n/)
+  const events = async () => {
+    const answer = await daemon.api('GET', 'events/?event=$feature_flag_guard_triggered')
+    return answer.body['results'] as readonly JsonObject[]
+  }
+  await daemon.until(async () => (await events()).length > 0)
+  t.match(await events(), [
+    {
+      distinct_id: 'tenrec',
+      person: null,
+      properties: {
+        $feature_flag: 'bad',
+        $feature_flag_response: 'true',
+        flag_id: flag,
+        scheduled_change_id: Number(/(\d+)\/$/.exec(path)?.[1]),
+        action: 'turned_back',
+        reason: /^50 % of 200 persons/,
+        rollout_percentage: 20,
+        rollout_percentage_before: 0,
+        guard_event: '$exception',
+        guard_worse: 'higher',
+        guard_tolerance: 0,
+        persons_without_flag: PERSONS,
+        persons_without_flag_with_event: 1,
+        persons_with_flag: PERSONS,
+        persons_with_flag_with_event: PERSONS / 2,
+        difference: Number,
+        difference_at_least: Number,
+        difference_at_most: null,
+      },
+    },
+  ])
 })
 
 t.test('a violated guard can only halt', async (t) => {

@@ -15,6 +15,7 @@ import { refusal } from '../fixtures/flags/flag-world.ts'
 const NOW_MS = Date.UTC(2026, 0, 1)
 const HOUR_MS = 3_600_000
 const ANN = { userId: 1, firstName: 'Ann', email: 'ann@x.example' }
+const UUID = '018cc251-f400-7000-8000-000000000001'
 const ON: JsonObject = { operation: 'update_status', value: true }
 
 async function openStore(t: Test) {
@@ -80,10 +81,11 @@ t.test('a refused scheduled change leaves the flag as it was', async (t) => {
 })
 
 t.test('a guard that is violated turns a ramp back, unless a person has interfered', async (t) => {
-  const { store, at, flag, schedule, current } = await openStore(t)
+  const { store, reader, at, flag, schedule, current } = await openStore(t)
   const steps = [{ rollout_percentage: 10 }, { rollout_percentage: 50, after_seconds: 60 }]
   const payload = { operation: 'ramp', value: { steps, guards: [{}] } }
-  const verdict = { action: 'turn_back', reason: 'Errors rose.' } as const
+  const seen = { guard_event: '$exception' }
+  const verdict = { action: 'turn_back', reason: 'Errors rose.', uuid: UUID, seen } as const
   const first = schedule(payload)
   const later = at(NOW_MS + HOUR_MS)
   const early = { id: first.id, executions: 0, verdict }
@@ -94,6 +96,22 @@ t.test('a guard that is violated turns a ramp back, unless a person has interfer
   t.match(store.scheduled.move(later, turn), { outcome: 'turned_back', reason: 'Errors rose.' })
   t.match(current(), { active: false, filters: { groups: [{ rollout_percentage: 0 }] } })
   t.equal(store.scheduled.move(later, turn).outcome, 'nothing')
+  t.match(reader.guardEvents(), [
+    {
+      projectId: 1,
+      number: 1,
+      uuid: UUID,
+      atMs: NOW_MS + HOUR_MS,
+      properties: {
+        $feature_flag: 'f',
+        action: 'turned_back',
+        reason: 'Errors rose.',
+        rollout_percentage: 10,
+        rollout_percentage_before: 0,
+        guard_event: '$exception',
+      },
+    },
+  ])
 
   const second = schedule(payload)
   store.scheduled.move(later, { id: second.id, executions: 0 })
@@ -104,6 +122,9 @@ t.test('a guard that is violated turns a ramp back, unless a person has interfer
     reason: /^Errors rose\. The flag was not turned back: .*2 % instead of 10 %/,
   })
   t.match(current(), { filters: { groups: [{ rollout_percentage: 2 }] } })
+  t.match(reader.guardEvents()[1], { number: 2, properties: { action: 'halted' } })
+  for (const number of [1, 1, 2]) store.scheduled.removeGuardEvent(later, number)
+  t.strictSame(reader.guardEvents(), [])
 })
 
 t.test('a project has room for a number of changes that wait', async (t) => {

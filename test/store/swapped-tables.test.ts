@@ -81,6 +81,12 @@ async function addFlags(path: string, { roles }: OrganizationStore): Promise<voi
     payload: { operation: 'update_status', value: false },
     scheduled_at: new Date(CONTEXT.nowMs + HOUR_MS).toISOString(),
   })
+  const steps = [{ rollout_percentage: 1 }, { rollout_percentage: 2, after_seconds: 60 }]
+  const payload = { operation: 'ramp', value: { steps, guards: [{}] } }
+  const { id } = flags.scheduled.create(CONTEXT, flagId, { payload })
+  flags.scheduled.move(CONTEXT, { id, executions: 0 })
+  const verdict = { action: 'halt', reason: 'Errors rose.', uuid: 'uuid', seen: {} } as const
+  flags.scheduled.move(CONTEXT, { id, executions: 1, verdict })
   const holdout = { name: 'Few', description: null, percentage: 5 }
   flags.changeExperiment(CONTEXT, { action: 'create_holdout', fields: holdout })
   const source = { kind: 'EventsNode', event: 'seen' }
@@ -171,8 +177,14 @@ t.test('a backup whose tables of the catalogue are swapped is not restored', asy
     t.match(message, /has records of another table\. Use another backup\.$/)
     t.notOk(existsSync(join(target, 'format')), 'no store was made')
   }
-  const newer = ['experiments', 'holdouts', 'saved_metrics', 'scheduled_changes', 'passwords']
-  newer.push('pending_changes')
+  const newer = [
+    'experiments',
+    'holdouts',
+    'scheduled_changes',
+    'pending_changes',
+    'guard_events',
+    'passwords',
+  ]
   write(environments.flags.filter((table) => !newer.includes(table.name)))
   await restore(target)
   t.strictSame((await verifyStore(target, nothing)).findings, [], 'an older backup is restored')

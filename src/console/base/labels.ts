@@ -17,6 +17,7 @@ const EVENTS: Readonly<Record<string, string>> = {
   $set: 'Person properties set',
   $groupidentify: 'Group updated',
   $feature_flag_called: 'Flag checked',
+  $feature_flag_guard_triggered: 'Guard stopped a rollout',
   $feature_view: 'Feature viewed',
   $feature_interaction: 'Feature used',
   $feature_enrollment_update: 'Early access changed',

@@ -7,9 +7,11 @@
  * there is nothing to do.
  */
 import type { Clock } from '../../base/clock.ts'
+import { uuidV7 } from '../../base/ids.ts'
 import { isObject, objectsOf } from '../../base/json.ts'
 import type { Logger } from '../../base/log.ts'
 import type { Counter, Gauge, MetricPage } from '../../base/metrics.ts'
+import { type GuardEvent, seenProperties } from '../../rules/flags/schedule/guard-event.ts'
 import {
   breachText,
   type GuardLook,
@@ -27,6 +29,8 @@ import type { Flag } from '../../rules/flags/types.ts'
 import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import type { Queries } from '../threads/pool.ts'
 import { countExposed } from './exposed-persons.ts'
+import type { GroupCommit } from './group-commit.ts'
+import { GuardEvents } from './guard-events.ts'
 
 /** The interval of the checks for due changes, in milliseconds. */
 const TICK_MS = 1000
@@ -37,8 +41,11 @@ const AGAIN_MS = 10_000
 
 /** The dependencies of the schedule. */
 export interface FlagScheduleOptions {
-  readonly queries: Pick<Queries, 'moveFlag' | 'scheduledChange' | 'answer'>
-  readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'flagById'>
+  readonly queries: Pick<Queries, 'moveFlag' | 'removeGuardEvent' | 'scheduledChange' | 'answer'>
+  readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'guardEvents' | 'flagById'>
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  /** Called when an event about a ramp is on its way to the log, with its bytes there. */
+  readonly onAccepted: (projectId: number, bytes: number) => void
   /** Returns the time zone of a project if this machine stores its events, otherwise null. */
   readonly timezoneOf: (projectId: number) => string | null
   /** Reloads the flags after a change was made. */
@@ -72,6 +79,7 @@ export class FlagSchedule {
   readonly #options: FlagScheduleOptions
   readonly #lookMs: number
   readonly #attempts = new Map<string, Attempt>()
+  readonly #events: GuardEvents
   readonly #counts: ReadonlyMap<string, Counter>
   readonly #failures: Counter
   readonly #looksMade: Counter
@@ -90,7 +98,16 @@ export class FlagSchedule {
   constructor(options: FlagScheduleOptions) {
     this.#options = options
     this.#lookMs = options.lookMs ?? LOOK_MS
-    const { page } = options
+    const { queries, groupCommit, clock, timezoneOf, onAccepted, page } = options
+    this.#events = new GuardEvents({
+      queries,
+      groupCommit,
+      clock,
+      isHere: (projectId) => timezoneOf(projectId) !== null,
+      onAccepted,
+      onFailure: (error, { projectId }) => this.#failed(error, projectId),
+      waitMs: this.#lookMs,
+    })
     const moves = page.counters(
       'flag_schedule_moves_total',
       'Scheduled changes of flags that this machine made or ended, by outcome.',
@@ -101,7 +118,7 @@ export class FlagSchedule {
     this.#failures = page
       .counters(
         'flag_schedule_failures_total',
-        'Failed attempts to make a scheduled change or to evaluate a guard. They are repeated.',
+        'Attempts to make a scheduled change, to look at a guard or to write its event that failed and are repeated.',
         [],
       )
       .with()
@@ -128,6 +145,7 @@ export class FlagSchedule {
     clearInterval(this.#timer)
     this.#cancelLook()
     await Promise.all([this.#moves, this.#looks])
+    await this.#events.stop()
   }
 
   /** Returns the results of the last check of a ramp's guards on this machine, or null if there was none. */
@@ -138,16 +156,19 @@ export class FlagSchedule {
   #tick(): void {
     const { flags, timezoneOf, clock, refusal } = this.#options
     let pending: readonly PendingChange[]
+    let events: readonly GuardEvent[]
     try {
       pending = flags.pendingChanges()
+      events = flags.guardEvents()
     } catch (error) {
-      this.#failed(error, null)
+      this.#failed(error)
       return
     }
     this.#pending.value = pending.length
     this.#watched.value = pending.filter(({ isWatched }) => isWatched).length
     this.#forgetOthers(pending)
-    if (pending.length === 0 || refusal() !== null) return
+    if (pending.length + events.length === 0 || refusal() !== null) return
+    this.#events.write(events)
     const [nowMs, monotonicMs] = [clock.now(), performance.now()]
     for (const change of pending) {
       const timezone = timezoneOf(change.projectId)
@@ -170,7 +191,7 @@ export class FlagSchedule {
         if (!this.#isStopped) await action()
       } catch (error) {
         attempt.notBefore = performance.now() + AGAIN_MS
-        this.#failed(error, change)
+        this.#failed(error, change.projectId, change.id)
       } finally {
         attempt.isRunning = false
       }
@@ -192,7 +213,14 @@ export class FlagSchedule {
       const breach = results.find(isBreach)
       if (breach !== undefined) {
         const action = change.ramp?.onBreach ?? 'halt'
-        return await this.#move(pending, { action, reason: breachText(breach) })
+        const uuid = uuidV7(clock.now())
+        const verdict = {
+          action,
+          reason: breachText(breach),
+          uuid,
+          seen: seenProperties(breach),
+        }
+        return await this.#move(pending, verdict)
       }
     }
     if (pending.dueAtMs <= clock.now()) await this.#move(pending)
@@ -230,7 +258,11 @@ export class FlagSchedule {
   async #move({ projectId, id, executions }: PendingChange, verdict?: GuardVerdict): Promise<void> {
     const { queries, clock, refresh } = this.#options
     const move = verdict === undefined ? { id, executions } : { id, executions, verdict }
+    if (verdict !== undefined) this.#events.setOwn(verdict.uuid, true)
     const moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
+    if (verdict !== undefined && moved.outcome === 'nothing') {
+      this.#events.setOwn(verdict.uuid, false)
+    }
     refresh()
     this.#report(projectId, id, moved)
   }
@@ -244,10 +276,10 @@ export class FlagSchedule {
     else this.#options.log.warn({ ...fields, reason }, 'A scheduled change of a flag was stopped.')
   }
 
-  #failed(err: unknown, change: PendingChange | null): void {
+  #failed(err: unknown, project?: number, change?: number): void {
     if (this.#isStopped) return
     this.#failures.value++
-    const fields = { err, project: change?.projectId, change: change?.id }
+    const fields = { err, project, change }
     this.#options.log.warn(fields, 'A scheduled change of a flag failed and will be tried again.')
   }
 

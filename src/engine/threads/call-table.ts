@@ -65,6 +65,10 @@ export const FLAG_CALLS = {
   scheduleFlag: short(({ flags }, task: ScheduleTask) => flags.schedule(task)),
   /** Makes a scheduled change if it is still due, or stops a ramp. */
   moveFlag: short(({ flags }, task: FlagMoveTask) => flags.move(task)),
+  /** Removes the event of a guard, which is in the log. */
+  removeGuardEvent: short(({ flags }, projectId: number, number: number, nowMs: number) =>
+    flags.removeGuardEvent(projectId, number, nowMs),
+  ),
   /** Returns the scheduled changes of a project, or of one of its flags, newest first. */
   scheduledChanges: short(({ flags }, projectId: number, flagId: number | null) =>
     flags.scheduledChanges(projectId, flagId),
@@ -173,6 +177,7 @@ export const FLAG_CHANGES: ReadonlySet<string> = new Set([
   'applyFlags',
   'scheduleFlag',
   'moveFlag',
+  'removeGuardEvent',
 ])
 
 /**

@@ -92,6 +92,13 @@ export class FlagTasks {
     return scheduled.move(this.#context({ ...task, actor: SYSTEM_ACTOR }), move)
   }
 
+  /** Removes the event of a guard, which is in the log. Throws 503. */
+  removeGuardEvent(projectId: number, number: number, nowMs: number): void {
+    const { scheduled } = this.#openStore()
+    const context = this.#context({ projectId, nowMs, actor: SYSTEM_ACTOR })
+    scheduled.removeGuardEvent(context, number)
+  }
+
   /** Returns the scheduled changes of a project, or of one of its flags, newest first. */
   scheduledChanges(projectId: number, flagId: number | null): readonly ScheduledChange[] {
     return this.#openStore().scheduled.list(projectId, flagId)

@@ -11,7 +11,7 @@
  *
  * Bodies and answers have no other time limit here, because `body.ts` and `waiting-answers.ts` watch them.
  */
-import { createServer, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { METHODS, Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import {
   type FaultHandler,
@@ -44,6 +44,15 @@ const NOT_ENCODED =
   'The URL contains characters that must be percent-encoded: spaces, control characters, and characters outside ASCII.'
 const IMPROPER = 'The request is not valid HTTP/1.1.'
 
+/**
+ * The server of Node, which closes no connection because it looks idle. Node takes a connection for idle while a long
+ * answer goes on whose request was released. `NodeFront` closes all connections in the end.
+ */
+class PatientServer extends Server<typeof NodeRequest> {
+  /** Called by `close` of Node. */
+  override closeIdleConnections(): void {}
+}
+
 /** A server that uses `node:http`. */
 export class NodeFront implements Front {
   readonly name = 'node'
@@ -55,7 +64,7 @@ export class NodeFront implements Front {
   #look: Look = ignore
 
   constructor() {
-    const server = createServer({
+    const server = new PatientServer({
       IncomingMessage: NodeRequest,
       insecureHTTPParser: false,
       maxHeaderSize: headerBytesMax(),
@@ -149,8 +158,11 @@ export class NodeFront implements Front {
       isLast: !nodeResponse.shouldKeepAlive,
       isToldSo: false,
       // Node's own response object is only told that the answer is finished, so that Node continues with the next
-      // request.
-      onDone: () => nodeResponse.emit('finish'),
+      // request and releases both objects.
+      onDone: (isLong) => {
+        if (isLong) request.release()
+        nodeResponse.emit('finish')
+      },
     })
     connection.current = response
     if (declaredBytes !== 0) request.bodyTaker = response

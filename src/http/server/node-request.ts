@@ -12,7 +12,7 @@ export interface BodyTaker {
 /**
  * A request that Node has parsed. Its body goes directly to `bodyTaker` while it is parsed, and not into the buffer of
  * a stream. It is therefore passed on without a copy, and before the next request in the same packet is parsed. The
- * stream itself is never read and never ends.
+ * stream itself is never read, and ends only if `release` is called.
  */
 export class NodeRequest extends IncomingMessage {
   bodyTaker: BodyTaker | null = null
@@ -31,6 +31,16 @@ export class NodeRequest extends IncomingMessage {
   /** Called by Node after the answer, to discard the body if nobody has read it. There is nothing to discard here. */
   override resume(): this {
     return this
+  }
+
+  /**
+   * Ends the stream, so that Node releases the request. Otherwise Node holds it until the next request on the
+   * connection. Does nothing before the whole request has been received.
+   */
+  release(): void {
+    if (!this.complete) return
+    super.push(null)
+    super.resume()
   }
 
   /** The declared length of the body in bytes: -1 if it is chunked, 0 if there is none. */

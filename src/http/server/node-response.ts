@@ -39,8 +39,11 @@ export interface AboutRequest {
    */
   readonly isLast: boolean
   readonly isToldSo: boolean
-  /** Called when the answer is written and the whole request has been received. */
-  readonly onDone: () => void
+  /**
+   * Called when the whole request has been received and the library need not hold it any more. `isLong` is true if the
+   * answer goes on, and false if it is complete.
+   */
+  readonly onDone: (isLong: boolean) => void
 }
 
 /** How many bytes are passed to the socket at a time. */
@@ -61,7 +64,10 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   receivedBytes = 0
   isHeadOut = false
   readonly #connection: ResponseConnection
-  readonly #about: AboutRequest
+  readonly #isHead: boolean
+  readonly #declaredBytes: number
+  /** Null after it was called, so that what it refers to can be released. */
+  #onDone: ((isLong: boolean) => void) | null
   #expectsContinue: boolean
   #isClosing: boolean
   /** True if the head of the answer says that the connection will be closed. */
@@ -78,7 +84,9 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   constructor(connection: ResponseConnection, about: AboutRequest) {
     this.#connection = connection
-    this.#about = about
+    this.#isHead = about.isHead
+    this.#declaredBytes = about.declaredBytes
+    this.#onDone = about.onDone
     this.isBodyComplete = about.declaredBytes === 0
     this.#expectsContinue = about.expectsContinue
     this.#isClosing = about.isLast
@@ -87,7 +95,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   /** True if the body of the request is chunked. */
   get isInChunks(): boolean {
-    return this.#about.declaredBytes < 0
+    return this.#declaredBytes < 0
   }
 
   /** True if the handler of the request has asked for its body. */
@@ -119,7 +127,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   takeBody(chunk: Buffer): void {
     this.receivedBytes += chunk.length
-    if (this.receivedBytes === this.#about.declaredBytes) this.isBodyComplete = true
+    if (this.receivedBytes === this.#declaredBytes) this.isBodyComplete = true
     this.#onData?.(memoryOf(chunk), this.isBodyComplete)
     if (this.isBodyComplete && this.isEnded) this.#done()
   }
@@ -171,24 +179,29 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   write(chunk: Uint8Array): boolean {
     if (this.isEnded || this.#connection.isClosed) return false
-    if (!this.isHeadOut) {
-      this.#isChunked = true
-      this.writeHeader('Transfer-Encoding', 'chunked')
-      this.#connection.write(this.#head())
+    const head = this.isHeadOut ? '' : this.#beginChunks()
+    if (chunk.length === 0 || this.#isHead) {
+      if (head !== '') this.#connection.write(head)
+      return true
     }
-    if (chunk.length === 0 || this.#about.isHead) return true
-    this.#connection.together(() => {
-      this.#connection.write(`${chunk.length.toString(16)}\r\n`)
-      this.#connection.write(Buffer.from(chunk))
-      this.#connection.write('\r\n', this.#onTaken)
-    })
+    const start = `${head}${chunk.length.toString(16)}\r\n`
+    // One text is written with one call, which leaves nothing behind. The text is also a copy of the chunk.
+    if (chunk.length <= JOINED_BYTES) {
+      this.#connection.write(`${start}${bufferOf(chunk).toString('latin1')}\r\n`, this.#onTaken)
+    } else {
+      this.#connection.together(() => {
+        this.#connection.write(start)
+        this.#connection.write(Buffer.from(chunk))
+        this.#connection.write('\r\n', this.#onTaken)
+      })
+    }
     return this.#isTaken()
   }
 
   end(body: string | Uint8Array = '', closesConnection = false): void {
     if (this.isEnded || this.#connection.isClosed) return
     if (this.isHeadOut) {
-      if (this.#isChunked && !this.#about.isHead) this.#connection.write('0\r\n\r\n')
+      if (this.#isChunked && !this.#isHead) this.#connection.write('0\r\n\r\n')
       this.#end(closesConnection)
       return
     }
@@ -196,7 +209,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     const bytes = typeof body === 'string' ? Buffer.from(body) : bufferOf(body)
     this.#headers += `Content-Length: ${bytes.length}\r\n`
     const head = this.#head()
-    if (this.#about.isHead) this.#connection.write(head)
+    if (this.#isHead) this.#connection.write(head)
     // Head and body are joined to one text, which is written with one call. The text is also a copy of the body.
     else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
     else {
@@ -255,7 +268,31 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   #head(): string {
     this.isHeadOut = true
     if (this.#isClosing) this.#connection.takeNoMore()
-    return `HTTP/1.1 ${this.#status}\r\n${dateHeader()}${this.#headers}\r\n`
+    const headers = this.#headers
+    this.#headers = ''
+    return `HTTP/1.1 ${this.#status}\r\n${dateHeader()}${headers}\r\n`
+  }
+
+  /**
+   * Returns the head of an answer in chunks. Such an answer may last for days. If the whole request has been received,
+   * Node is therefore told early that the answer is finished, and releases its own request and response. It does so
+   * only after it has parsed the packet with the request.
+   */
+  #beginChunks(): string {
+    this.#isChunked = true
+    this.writeHeader('Transfer-Encoding', 'chunked')
+    if (this.isBodyComplete) {
+      process.nextTick(() => {
+        if (!this.#connection.isClosed) this.#tellDone(true)
+      })
+    }
+    return this.#head()
+  }
+
+  #tellDone(isLong: boolean): void {
+    const onDone = this.#onDone
+    this.#onDone = null
+    onDone?.(isLong)
   }
 
   #isTaken(): boolean {
@@ -276,8 +313,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
    */
   #end(isCut: boolean): void {
     this.isEnded = true
-    if (this.#about.declaredBytes - this.receivedBytes > BODY_DRAIN_BYTES_MAX)
-      this.#isClosing = true
+    if (this.#declaredBytes - this.receivedBytes > BODY_DRAIN_BYTES_MAX) this.#isClosing = true
     else if (!this.isBodyComplete && !isCut) return
     this.#done()
   }
@@ -286,7 +322,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     if (this.#isDone || this.#connection.isClosed) return
     this.#isDone = true
     if (this.#isClosing) this.#connection.closeWhenTaken()
-    else this.#about.onDone()
+    else this.#tellDone(false)
   }
 }
 

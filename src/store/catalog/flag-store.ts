@@ -21,6 +21,7 @@ import {
 } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagChangeCheck, PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
+import type { GuardEvent } from '../../rules/flags/schedule/guard-event.ts'
 import type { PendingChange } from '../../rules/flags/schedule/scheduled-change.ts'
 import type { Flag, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
@@ -471,6 +472,11 @@ export class FlagDirectory {
    */
   pendingChanges(): readonly PendingChange[] {
     return this.#pending.current()
+  }
+
+  /** Returns the events of guards that are not known to be in the log. Costs one read if none has changed. */
+  guardEvents(): readonly GuardEvent[] {
+    return this.#pending.guardEvents()
   }
 
   /** Returns a flag of a project, deleted or not, or null. */

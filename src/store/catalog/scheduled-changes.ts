@@ -10,8 +10,11 @@
  * | state             | `schedule`              | number of the last change of these tables                  |
  * | scheduled_changes | project u32, change u32 | `ScheduledChange`, JSON                                    |
  * | pending_changes   | project u32, change u32 | `PendingChange`, JSON, for changes that the daemon waits for |
+ * | state             | `guard_event`           | last number used, over all projects                        |
+ * | guard_events      | project u32, event u32  | `GuardEvent`, JSON, until the event is in the log          |
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import { SYSTEM_ACTOR } from '../../rules/access/user.ts'
 import type { FlagChangeContext } from '../../rules/flags/edit/flag-changes.ts'
@@ -26,6 +29,7 @@ import {
   bodyOfTurnBack,
   interferenceOf,
 } from '../../rules/flags/schedule/flag-move.ts'
+import { type GuardEvent, guardProperties } from '../../rules/flags/schedule/guard-event.ts'
 import {
   changedChange,
   draftChange,
@@ -179,6 +183,16 @@ export class ScheduledChanges {
     }
   }
 
+  /** Removes the event of a guard after it was written to the log. Throws 503 after a failed write. */
+  removeGuardEvent(context: FlagChangeContext, number: number): void {
+    const key = pairKey(context.projectId, number)
+    const remove = (): void => {
+      this.#table('guard_events').removeSync(key)
+      raiseCount(this.#table('state'), VERSION)
+    }
+    if (this.#table('guard_events').doesExist(key)) this.#flags.write(context, remove, () => number)
+  }
+
   /** Returns the change if the move is still to be made, or null. */
   #due({ projectId, nowMs }: FlagChangeContext, move: ScheduledMove): ScheduledChange | null {
     const change = this.get(projectId, move.id)
@@ -245,9 +259,11 @@ export class ScheduledChanges {
     before: ScheduledChange,
     ramp: Ramp,
     flag: Flag | null,
-    { action, reason: why }: GuardVerdict,
+    verdict: GuardVerdict,
   ): MovedChange {
     const { nowMs } = context
+    const { action, reason: why } = verdict
+    const stopped = { change: before, ramp, flag, verdict }
     const interference = flag === null ? UNKNOWN_FLAG : interferenceOf(ramp, flag)
     const refused =
       action === 'halt'
@@ -257,16 +273,29 @@ export class ScheduledChanges {
     if (action === 'halt' || refused !== null) {
       const reason = refused === null ? why : `${why} The flag was not turned back: ${refused}`
       const after = halted(before, ramp, reason, nowMs)
+      this.#putEvent(context, verdict, guardProperties({ ...stopped, state: 'halted', reason }))
       return { outcome: 'halted', after, text: `ramp halted: ${reason}`, reason }
     }
+    const state = 'turned_back'
+    this.#putEvent(context, verdict, guardProperties({ ...stopped, state, reason: why }))
     const turned: ScheduledChange = {
       ...before,
       executedAtMs: nowMs,
       updatedAtMs: nowMs,
       executions: before.executions + 1,
-      ramp: { ...ramp, state: 'turned_back', reason: cutReason(why) },
+      ramp: { ...ramp, state, reason: cutReason(why) },
     }
-    return { outcome: 'turned_back', after: turned, text: `ramp turned back: ${why}`, reason: why }
+    return { outcome: state, after: turned, text: `ramp turned back: ${why}`, reason: why }
+  }
+
+  #putEvent(
+    { projectId, nowMs: atMs }: FlagChangeContext,
+    { uuid }: GuardVerdict,
+    properties: JsonObject,
+  ): void {
+    const number = raiseCount(this.#table('state'), 'guard_event')
+    const event: GuardEvent = { projectId, number, uuid, atMs, properties }
+    putJson(this.#table('guard_events'), pairKey(projectId, number), event)
   }
 
   /**
@@ -342,11 +371,12 @@ export class ScheduledChanges {
   }
 }
 
-/** Caches the scheduled changes that have not been made yet, for the main thread. */
+/** The changes that wait, and the events of guards, in memory for the main thread. */
 export class PendingChanges {
   readonly #environment: Environment
   #version = -1
   #changes: readonly PendingChange[] = []
+  #guardEvents: readonly GuardEvent[] = []
 
   constructor(environment: Environment) {
     this.#environment = environment
@@ -354,13 +384,25 @@ export class PendingChanges {
 
   /** Returns the changes of all projects that have not been made yet. Costs one read if none of them has changed. */
   current(): readonly PendingChange[] {
+    this.#refresh()
+    return this.#changes
+  }
+
+  /** Returns the events of all projects that are not known to be in the log. Costs the same. */
+  guardEvents(): readonly GuardEvent[] {
+    this.#refresh()
+    return this.#guardEvents
+  }
+
+  #refresh(): void {
     this.#environment.refresh()
     const version = readCount(this.#environment.table('state'), VERSION)
-    if (version === this.#version) return this.#changes
-    const records = jsonOf<PendingChange>(this.#environment.table('pending_changes'))
-    this.#changes = [...records].map(({ value }) => value)
+    if (version === this.#version) return
+    const changes = jsonOf<PendingChange>(this.#environment.table('pending_changes'))
+    const events = jsonOf<GuardEvent>(this.#environment.table('guard_events'))
+    this.#changes = [...changes].map(({ value }) => value)
+    this.#guardEvents = [...events].map(({ value }) => value)
     this.#version = version
-    return this.#changes
   }
 }
 

@@ -100,6 +100,7 @@ export const FLAGS_TABLES = [
   'flag_dashboards',
   'scheduled_changes',
   'pending_changes',
+  'guard_events',
   'insights',
   'insight_queries',
   'dashboards',

@@ -47,6 +47,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   },
   scheduled_changes: json(PAIR_BYTES, ['flagId', 'payload', 'scheduledAtMs']),
   pending_changes: json(PAIR_BYTES, ['flagId', 'dueAtMs', 'isWatched']),
+  guard_events: json(PAIR_BYTES, ['projectId', 'uuid', 'properties']),
   insights: saved(['short_id', 'favorited']),
   // Clients choose the members of a query, so any JSON is accepted as a query.
   insight_queries: (key, bytes) => isLong(key, PAIR_BYTES) && parse(bytes) !== undefined,

@@ -69,9 +69,9 @@ async function start(t: Test, httpServer: HttpServerName, listenersMax = 1000) {
   const held: FlagListeners[] = []
   const projectByKey = (key: string) =>
     key === KEY && isKeyValid ? { id: 1, apiKey: KEY, isCompressed: false } : null
-  const { port, metrics } = await startServer(
+  const { port, server, metrics } = await startServer(
     t,
-    (server, _, serverMetrics) => {
+    (started, _, serverMetrics) => {
       const listeners = new FlagListeners({
         snapshots: { of: () => snapshot },
         clock: { monotonic: () => nowMs },
@@ -88,7 +88,7 @@ async function start(t: Test, httpServer: HttpServerName, listenersMax = 1000) {
         publicUrl: null,
         trustedProxies: new TrustedProxies(['127.0.0.0/8']),
       })
-      server.publicRoutes(routes)
+      started.publicRoutes(routes)
     },
     { httpServer },
   )
@@ -98,6 +98,7 @@ async function start(t: Test, httpServer: HttpServerName, listenersMax = 1000) {
   return {
     url: `http://127.0.0.1:${port}`,
     port,
+    server,
     metrics,
     listeners,
     change(): void {
@@ -224,6 +225,32 @@ for (const front of FRONTS) {
     revokeKey()
     change()
     t.match((await open(t, port, PLAIN)).text, /^HTTP\/1\.1 401 /)
+  })
+
+  t.test(`${front}: a connection is used again after its stream, but not during it`, async (t) => {
+    const { port, metrics, listeners } = await start(t, front)
+    const next = 'GET /flags/changes HTTP/1.1\r\nHost: a.example\r\n\r\n'
+    const [ended, busy] = [await open(t, port, PLAIN), await open(t, port, PLAIN)]
+    const busyClosed = new Promise((resolve) => busy.socket.once('close', resolve))
+    busy.socket.write(next)
+    await busyClosed
+    t.notMatch(busy.text, /HTTP\/1\.1 401/)
+    await until(() => metrics.flagListeners.value === 1)
+    listeners.close()
+    await until(() => /\r\n0\r\n\r\n$/.test(ended.text))
+    ended.socket.write(next)
+    t.ok(await until(() => ended.text.includes('HTTP/1.1 401 ')))
+  })
+
+  t.test(`${front}: a stream goes on while the server waits for the last requests`, async (t) => {
+    const { port, server, change, listeners } = await start(t, front)
+    const stream = await open(t, port, PLAIN)
+    const closed = server.close(60_000)
+    change()
+    t.ok(await until(() => messagesIn(bodyOf(stream)).length === 2))
+    listeners.close()
+    t.equal(await closed, 0, 'no request was cut off')
+    t.ok(await until(() => /\r\n0\r\n\r\n$/.test(stream.text)))
   })
 
   t.test(`${front}: limits are answered`, async (t) => {

@@ -125,6 +125,10 @@ export interface GuardVerdict {
   readonly action: Ramp['onBreach']
   /** The reason for the decision, as a sentence. */
   readonly reason: string
+  /** The UUID of the event about the decision. */
+  readonly uuid: string
+  /** The properties of that event that say what the guard saw (`guard-event.ts`). */
+  readonly seen: JsonObject
 }
 
 /** A request to make a change if it is due, or to stop a ramp. */

@@ -1,0 +1,129 @@
+/**
+ * Writes the events about ramps that guards stopped to the log, so that they are durable and processed in order with
+ * the events of clients. The transaction that stops a ramp stores the event (store/catalog/scheduled-changes.ts). It is
+ * removed when it is in the log. After a crash in between, it is written again with the same UUID and therefore dropped
+ * as a duplicate.
+ *
+ * In a cluster, several machines see the event. The machine that stopped the ramp writes it at once. Another machine,
+ * or this one after a restart, writes it only if it is still there after some time.
+ */
+import type { Clock } from '../../base/clock.ts'
+import type { ServiceError } from '../../base/errors.ts'
+import { parseUuid } from '../../base/ids.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import { ParsedEvents } from '../../rules/capture/log-block.ts'
+import { type GuardEvent, guardEventText } from '../../rules/flags/schedule/guard-event.ts'
+import type { Queries } from '../threads/pool.ts'
+import type { GroupCommit } from './group-commit.ts'
+
+/** The pause before the next attempt after a failure, in milliseconds. */
+const AGAIN_MS = 10_000
+
+/** What the events need. */
+export interface GuardEventsOptions {
+  readonly queries: Pick<Queries, 'removeGuardEvent'>
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  readonly clock: Pick<Clock, 'now'>
+  /** Returns whether this machine stores the events of a project. */
+  readonly isHere: (projectId: number) => boolean
+  /** Called when an event of a project is on its way to the log, with its bytes there. */
+  readonly onAccepted: (projectId: number, bytes: number) => void
+  readonly onFailure: (error: unknown, event: GuardEvent) => void
+  /** How long an event that another process stored is left to that process, in milliseconds. */
+  readonly waitMs: number
+}
+
+/** What is remembered about a stored event. */
+interface Attempt {
+  isRunning: boolean
+  /** The value of `performance.now()` before which the event is not written. */
+  notBefore: number
+}
+
+/** Writes stored events to the log until it is stopped. */
+export class GuardEvents {
+  readonly #options: GuardEventsOptions
+  readonly #attempts = new Map<string, Attempt>()
+  readonly #own = new Set<string>()
+  #writes: Promise<void> = Promise.resolve()
+  #isStopped = false
+
+  constructor(options: GuardEventsOptions) {
+    this.#options = options
+  }
+
+  /** Says whether this machine is the one that stores the event with this UUID. */
+  setOwn(uuid: string, isOwn: boolean): void {
+    if (isOwn) this.#own.add(uuid)
+    else this.#own.delete(uuid)
+  }
+
+  /** Writes the stored events whose time has come, one after the other. `stored` has those of all projects. */
+  write(stored: readonly GuardEvent[]): void {
+    const { isHere, waitMs } = this.#options
+    const nowMs = performance.now()
+    this.#forgetOthers(stored)
+    for (const event of stored) {
+      const { uuid, projectId } = event
+      if (!isHere(projectId)) continue
+      const attempt = getOrAdd(this.#attempts, uuid, () => ({
+        isRunning: false,
+        notBefore: this.#own.delete(uuid) ? nowMs : nowMs + waitMs,
+      }))
+      if (attempt.isRunning || nowMs < attempt.notBefore) continue
+      attempt.isRunning = true
+      this.#writes = this.#writes.then(() => this.#write(event, attempt))
+    }
+  }
+
+  /** Starts no more writes. Resolves when those that were started have ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#writes
+  }
+
+  async #write(event: GuardEvent, attempt: Attempt): Promise<void> {
+    const { queries, clock, onFailure } = this.#options
+    const { projectId, number } = event
+    try {
+      if (this.#isStopped) return
+      await this.#log(event)
+      await queries.removeGuardEvent(projectId, number, clock.now())
+      attempt.notBefore = Number.POSITIVE_INFINITY
+    } catch (error) {
+      attempt.notBefore = performance.now() + AGAIN_MS
+      onFailure(error, event)
+    } finally {
+      attempt.isRunning = false
+    }
+  }
+
+  /** Resolves when the event is on the disk. */
+  #log(event: GuardEvent): Promise<void> {
+    const { groupCommit, clock, onAccepted } = this.#options
+    const { projectId, uuid } = event
+    const events = new ParsedEvents([guardEventText(event)], [parseUuid(uuid)])
+    const header = {
+      projectId,
+      flags: 0,
+      arrivedAtMs: clock.now(),
+      sentAtMs: Number.NaN,
+      address: '',
+    }
+    return new Promise((resolve, reject) => {
+      const acknowledge = (error: ServiceError | null): void => {
+        if (error === null) resolve()
+        else reject(error)
+      }
+      onAccepted(projectId, groupCommit.add(header, events, { acknowledge }))
+    })
+  }
+
+  #forgetOthers(stored: readonly GuardEvent[]): void {
+    if (this.#attempts.size === 0) return
+    const uuids = new Set(stored.map(({ uuid }) => uuid))
+    for (const [uuid, { isRunning }] of this.#attempts) {
+      if (!uuids.has(uuid) && !isRunning) this.#attempts.delete(uuid)
+    }
+  }
+}
