@@ -180,6 +180,7 @@ t.test('a backup whose tables of the catalogue are swapped is not restored', asy
   const newer = [
     'experiments',
     'holdouts',
+    'saved_metrics',
     'scheduled_changes',
     'pending_changes',
     'guard_events',
