@@ -91,7 +91,14 @@ function flatten(value: unknown, name: string, flat: Map<string, string>): void 
     for (const [key, member] of Object.entries(value)) flatten(member, prefix + key, flat)
     return
   }
-  if (value !== undefined) flat.set(name, textOf(value))
+  if (value !== undefined) flat.set(freeName(name, flat), textOf(value))
+}
+
+/** Returns the name, with a number if the row already has a value of this name: `a.b` and `b` in `a` are both `a.b`. */
+function freeName(name: string, flat: ReadonlyMap<string, string>): string {
+  let free = name
+  for (let count = 2; flat.has(free); count++) free = `${name} (${count})`
+  return free
 }
 
 function textOf(value: unknown): string {
@@ -106,8 +113,9 @@ function tooManyCells(): ServiceError {
 }
 
 /**
- * Returns the records of a table, each as a list of cells. Blanks around unquoted cells are removed. Throws 400
- * `invalid_input` with `attr` if a quoted cell has no end. Cost: linear in the text.
+ * Returns the records of a table, each as a list of cells with all their blanks. Throws 400 `invalid_input` with
+ * `attr` if a quoted cell has no end, or if its closing quote is not the end of the cell: then a quote was forgotten,
+ * and the cell may contain other lines. Cost: linear in the text.
  */
 export function* csvRecords(
   text: string,
@@ -150,10 +158,13 @@ function readCell(
   }
   let end = isQuoted ? quote + 1 : start
   while (!isEnd(text[end])) end++
-  const cell = isQuoted
-    ? text.slice(start + 1, quote).replaceAll('""', '"')
-    : text.slice(start, end).trim()
-  return { cell, end }
+  if (!isQuoted) return { cell: text.slice(start, end), end }
+  if (text.slice(quote + 1, end).trim() !== '') {
+    const line = text.slice(0, start).split('\n').length
+    const detail = `Line ${line} has a quoted cell that goes on after its closing quote.`
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
+  return { cell: text.slice(start + 1, quote).replaceAll('""', '"'), end }
 }
 
 /** Returns the text that `csvCell` put an apostrophe in front of, or null if the cell has no such apostrophe. */
@@ -171,6 +182,8 @@ export interface CsvRecord {
   readonly lineCount: number
   /** The reason why the line is not a record. Null if it is one. */
   readonly fault: string | null
+  /** True if no line break follows it, because the file ends there. The file may have been cut. */
+  readonly isLast: boolean
 }
 
 const NO_CELLS: readonly string[] = []
@@ -207,20 +220,31 @@ export class CsvReader {
         const lineFeed = text.indexOf('\n', start)
         if (lineFeed < 0) break
         const fault = 'a quoted cell in it has no closing quote'
-        yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault }
         start = lineFeed + 1
+        const isAtEnd = isCut && start === text.length
+        yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault, isLast: isAtEnd }
         continue
       }
       const { cells, lineCount, end } = found
       if (this.#columns === 0) this.#columns = cells.length
-      const isShort = isCut && end === text.length && cells.length < this.#columns
-      let fault = isShort ? 'the file ends in the middle of it' : null
-      if (cells.length > this.#columns) fault = 'it has more cells than the header'
-      yield { cells, line: this.#line, lineCount, fault }
+      const isAtEnd = isCut && end === text.length
+      const fault = this.#faultOf(cells, isAtEnd)
+      yield { cells, line: this.#line, lineCount, fault, isLast: isAtEnd }
       this.#line += lineCount
       start = end
     }
     this.#rest = text.slice(start)
+  }
+
+  /**
+   * Returns why a record with these cells is not whole, or null. A short record may be the first half of one that was
+   * broken at a line break, so its cells are not trusted either. A blank line is not a fault.
+   */
+  #faultOf(cells: readonly string[], isLast: boolean): string | null {
+    if (cells.length > this.#columns) return 'it has more cells than the header'
+    const isBlank = cells.length === 1 && cells[0]?.trim() === ''
+    if (cells.length === this.#columns || isBlank) return null
+    return isLast ? 'the file ends in the middle of it' : 'it has fewer cells than the header'
   }
 
   #isWhole({ cells, lineCount, isStrict }: FoundRecord): boolean {

@@ -50,6 +50,8 @@ export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
  * The largest number of attempts of an import to send one request. If the last one is not answered, the import fails.
  */
 export const IMPORT_ATTEMPTS_MAX = 60
+/** The longest time for which an import waits before it sends a request again, even if the server asks for more. */
+export const IMPORT_RETRY_MS_MAX = 60_000
 /** The time for which an import waits for an answer. After it, the request is sent again. */
 export const IMPORT_ANSWER_MS_MAX = 120_000
 /** The largest number of bytes of an answer that an import reads. The rest is ignored. */

@@ -5,17 +5,21 @@
  */
 import { execFile } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import t from 'tap'
+import type { JsonObject } from '../../src/base/json.ts'
 import { readImportLine } from '../../src/rules/capture/import-line.ts'
+import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import { runCommand as run } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { serveImports, stopImportServers } from '../fixtures/import-server.ts'
 
 const EVENTS = 1200
 const CONTEXT = {
@@ -23,10 +27,21 @@ const CONTEXT = {
   propertiesBytesMax: 1024 ** 2,
   aiPropertiesBytesMax: 0,
 }
+const EVENT_CONTEXT = {
+  arrivedAtMs: CONTEXT.nowMs,
+  sentAtMs: null,
+  isSentAtInvalid: false,
+  ip: '',
+  isIpAnonymized: false,
+  isHistorical: true,
+  propertiesBytesMax: 0,
+  aiPropertiesBytesMax: 0,
+}
 /** A line that is longer than the largest allowed event. */
 const TOO_LONG = 270
 
 t.teardown(closeConnections)
+t.teardown(stopImportServers)
 t.setTimeout(300_000)
 
 /** Runs the built program. Throws unless its exit status is 0. */
@@ -264,6 +279,12 @@ t.test('lines of other programs are imported', (t) => {
     results: [{ event: 'c', distinct_id: 1, timestamp }, { event: '' }],
   })
   t.match(page.events, [{ event: 'c', distinct_id: 1 }])
+  const id = '01890a5d-ac96-774b-bcce-b302099a8057'
+  const listed = line({ results: [{ id, event: 'c', distinct_id: 1, timestamp }] })
+  t.match(listed.events, [{ uuid: id }], 'the events API lists the uuid as id')
+  const same = { event: 'c', distinct_id: 1, timestamp }
+  const twice = line({ results: [same, same] }).events.map(({ uuid }) => uuid)
+  t.equal(new Set(twice).size, 2, 'two equal events of a page are two events')
   t.equal(page.faults.length, 1)
   t.equal(read('no json').faults.length, 1)
   t.same(read('  '), { events: [], faults: [] })
@@ -314,8 +335,9 @@ t.test(
     ]
     for (const form of forms) t.equal(timeOf(form), may, JSON.stringify(form))
     t.equal(timeOf(1714566605.5), '2024-05-01T12:30:05.500Z')
-    for (const none of [null, undefined, '', {}]) t.match(timeOf(none), /has no timestamp/)
-    for (const odd of ['31/12/2024', 17, true, [1714566605], 'yesterday', { value: 'x' }]) {
+    for (const none of [null, undefined, '', { value: null }])
+      t.match(timeOf(none), /has no timestamp/)
+    for (const odd of ['31/12/2024', 17, true, [1714566605], 'yesterday', {}, { value: 'x' }]) {
       t.match(timeOf(odd), /timestamp has an unknown format: /, JSON.stringify(odd))
     }
     t.match(timeOf('2031-01-01'), /more than 23 hours in the future/)
@@ -338,12 +360,120 @@ t.test('an event that the daemon would refuse or drop is reported as an error of
   t.match(faultOf({ properties: [1] }), /properties is not a JSON object/)
   t.match(faultOf({ set: 'x' }), /set is not a JSON object/)
   t.match(faultOf({ event: '$snapshot' }), /never stored/)
+  t.match(faultOf({ distinct_id: 'd'.repeat(201) }), /distinct_id has more than 200 characters/)
+  t.match(faultOf({ properties: { distinct_id: 'x' }, distinct_id: '9'.repeat(201) }), /200/)
+  t.match(faultOf({ event: 'e'.repeat(201) }), /name of its event has more than 200 characters/)
+  t.equal(faultOf({ distinct_id: '\u{1f600}'.repeat(200), event: 'e'.repeat(200) }), undefined)
   t.match(faultOf({ properties: { a: 'x'.repeat(2_000_000) } }), /larger than the setting/)
   const personless = { $process_person_profile: false }
   t.match(faultOf({ event: '$identify', properties: personless }), /changes a person/)
   const deep = `{"event":"e","distinct_id":"d","properties":{"a":${'['.repeat(200)}${']'.repeat(200)}}}`
   t.match(readImportLine(Buffer.from(deep), 1, CONTEXT).faults, [/nested|deep/i])
   t.end()
+})
+
+t.test('changes of a person in an event and in its properties are both imported', (t) => {
+  const line = {
+    event: 'e',
+    distinct_id: 'd',
+    timestamp: '2025-01-02',
+    properties: { $set: { a: 1, both: 1 }, $unset: ['x'] },
+    $set: { b: 2, both: 2 },
+    set_once: '{"c":3}',
+    $unset: { y: null },
+  }
+  const { events } = readImportLine(Buffer.from(JSON.stringify(line)), 1, CONTEXT)
+  const outcome = normaliseEvent(JSON.parse(events[0] ?? '') as JsonObject, EVENT_CONTEXT, 1)
+  t.match(outcome, {
+    event: {
+      properties: { $set: { a: 1, b: 2, both: 2 }, $set_once: { c: 3 }, $unset: ['x', 'y'] },
+    },
+  })
+  t.end()
+})
+
+t.test('an edited line of an export is checked like any other line', async (t) => {
+  const { accepted, target } = await serveImports()
+  const lineOf = (index: number, from: string, to: string): string =>
+    exportedLine(index, 'text', 'null').replace(from, to)
+  const lines = [
+    exportedLine(0, 'text', 'null'),
+    lineOf(1, '"distinct_id":"d1"', '"distinct_id":"  "'),
+    lineOf(2, '"distinct_id":"d2"', String.raw`"distinct_id":"\u0020"`),
+    lineOf(3, '"event":"e"', '"event":"$snapshot"'),
+    lineOf(4, '"event":"e"', `"event":"${'e'.repeat(300)}"`),
+    lineOf(5, '"distinct_id":"d0"', `"distinct_id":"${'d'.repeat(300)}"`),
+    lineOf(6, '"event":"e"', '"event":"$identify"').replace(
+      '"odd"',
+      '"$process_person_profile":false,"odd"',
+    ),
+    lineOf(7, '"event":"e"', '"event":"$identify"'),
+    `\ufeff${exportedLine(8, 'text', 'null')}`,
+    `\ufeff{"event":"e","distinct_id":"d","timestamp":1714566605}`,
+    '\ufeff',
+  ]
+  const file = join(t.testdir({}), 'edited.ndjson')
+  writeFileSync(file, `${lines.join('\n')}\n`)
+  const { exitCode, err } = await run('import', file, ...target)
+  t.equal(exitCode, 3)
+  t.strictSame(
+    err
+      .split('\n')
+      .filter((text) => text.includes('left out: '))
+      .map((text) => text.replace(/^.*ndjson:/, '')),
+    [
+      '2: left out: it has an event with a blank distinct_id',
+      '3: left out: it has an event with a blank distinct_id',
+      '4: left out: events of this name are never stored',
+      '5: left out: the name of its event has more than 200 characters',
+      '6: left out: its distinct_id has more than 200 characters',
+      '7: left out: its event changes a person, but `$process_person_profile` is false',
+    ],
+  )
+  t.strictSame(
+    accepted.flat().map(({ event }) => event),
+    ['e', '$identify', 'e', 'e'],
+  )
+})
+
+t.test('an import reads from a pipe, packed or not, and names other kinds of files', async (t) => {
+  const { accepted, target } = await serveImports()
+  const root = t.testdir({})
+  const line = '{"event":"e","distinct_id":"d","timestamp":1714566605}\n'
+  const pipe = join(root, 'pipe')
+  await promisify(execFile)('mkfifo', [pipe])
+  for (const content of [Buffer.from(line.repeat(3)), gzipSync(line.repeat(3))]) {
+    const importing = run('import', pipe, ...target)
+    await writeFile(pipe, content)
+    t.match(await importing, { exitCode: 0, err: /3 events sent\n/ })
+  }
+  t.notOk(existsSync(`${pipe}.imported`))
+  t.match(await run('import', pipe, '--resume', ...target), {
+    exitCode: 1,
+    err: /cannot be resumed/,
+  })
+  t.equal(accepted.flat().length, 6)
+  const tar = Buffer.alloc(1024)
+  tar.write('events.ndjson')
+  tar.write('ustar', 257)
+  const others: readonly (readonly [string, Buffer, RegExp])[] = [
+    ['twice.gz', gzipSync(gzipSync(line)), /compressed twice/],
+    ['tar.gz', gzipSync(Buffer.concat([tar, Buffer.from(line)])), /is a tar archive/],
+    ['wide', Buffer.from(line, 'utf16le'), /UTF-16LE/],
+    ['wide.gz', gzipSync(Buffer.from(line, 'utf16le').swap16()), /UTF-16BE/],
+    ['wider', Buffer.from([0xff, 0xfe, 0, 0, 0x7b, 0, 0, 0]), /UTF-32/],
+    ['archive', Buffer.from('377abcaf271c', 'hex'), /7z/],
+    ['avro', Buffer.from('4f626a0104', 'hex'), /Avro/],
+  ]
+  for (const [name, content, expected] of others) {
+    writeFileSync(join(root, name), content)
+    t.match(await run('import', join(root, name), ...target), { exitCode: 1, err: expected }, name)
+  }
+  writeFileSync(join(root, 'nul'), `{\0"event"\n${line}`)
+  t.match(await run('import', join(root, 'nul'), ...target), {
+    exitCode: 3,
+    err: /nul:1: left out: .*1 events sent/s,
+  })
 })
 
 t.test('an import reports skipped lines and refuses unsupported input', async (t) => {

@@ -12,6 +12,7 @@ import { runCommand as run } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import { serveImports, stopImportServers } from '../fixtures/import-server.ts'
 import { atFullDepth } from '../fixtures/random-depth.ts'
 
 /** The columns of an export from Umami Cloud. */
@@ -23,6 +24,7 @@ const HEADER =
 const WEBSITE = '1e4b8a35-0a5c-4a3e-9c11-4a54f4a3c001'
 
 t.teardown(closeConnections)
+t.teardown(stopImportServers)
 
 function uuid(number: number): string {
   return `c2d1f0de-6f0a-4a6e-8f3f-${String(number).padStart(12, '0')}`
@@ -219,5 +221,74 @@ t.test('a table gives the same rows wherever chunk boundaries fall', async (t) =
     const reader = new CsvReader()
     const first = cellsOf(reader, text.slice(0, cut))
     t.strictSame([...first, ...cellsOf(reader, text.slice(cut))], whole, `cut at ${cut}`)
+  }
+})
+
+t.test('a short row, a cell without a comma and unreadable JSON are reported', async (t) => {
+  const whole = row(20, 1, 'Home')
+  const half = row(21, 1, 'broken').split('broken')
+  const table = [HEADER, whole, half[0], half[1], 'garbage', '', '  ', row(22, 1, 'Last')]
+  const rows = [
+    JSON.stringify({ event_id: uuid(1), data_key: 'k', string_value: 'v' }),
+    '{"event',
+    7,
+  ]
+  const root = t.testdir({
+    'short.csv': `${table.join('\n')}\n`,
+    'data.json': `${rows.join('\n')}\n`,
+    'macintosh.csv': `${HEADER}\r${whole}\r`,
+  })
+  const { target } = await serveImports()
+  const words = ['--format', 'umami', ...target]
+  const { exitCode, err } = await run(
+    'import',
+    join(root, 'short.csv'),
+    '--event-data',
+    join(root, 'data.json'),
+    ...words,
+  )
+  t.equal(exitCode, 3)
+  t.strictSame(
+    err
+      .split('\n')
+      .filter((line) => line.includes('left out: '))
+      .map((line) => line.replace(/^.*\//, '')),
+    [
+      'data.json:2: left out: it is not a JSON object',
+      'data.json:3: left out: it is not a JSON object',
+      'short.csv:3: left out: it has fewer cells than the header',
+      'short.csv:4: left out: it has fewer cells than the header',
+      'short.csv:5: left out: it has fewer cells than the header',
+    ],
+  )
+  t.match(err, /2 events sent, 3 left out/)
+  t.match(await run('import', join(root, 'macintosh.csv'), ...words), {
+    exitCode: 1,
+    err: /carriage return/,
+  })
+})
+
+t.test('the last row of a cut table is read again when the import is resumed', async (t) => {
+  const [first, second] = [row(23, 1, 'One'), row(24, 1, 'Two')]
+  const names = HEADER.split(',')
+  const jsonOf = (text: string) =>
+    JSON.stringify(Object.fromEntries(text.split(',').map((cell, at) => [names[at], cell])))
+  const files = {
+    'cut.csv': [`${HEADER}\n${first}\n`, second],
+    'cut.json': [`${jsonOf(first)}\n`, jsonOf(second)],
+  }
+  const { target } = await serveImports()
+  const root = t.testdir({})
+  for (const [name, [start = '', end = '']] of Object.entries(files)) {
+    const file = join(root, name)
+    writeFileSync(file, start + end.slice(0, 60))
+    const words = [file, '--format', 'umami', ...target]
+    t.match(await run('import', ...words), { exitCode: 3, err: /1 events sent, 1 left out/ }, name)
+    writeFileSync(file, `${start}${end}\n`)
+    t.match(
+      await run('import', ...words, '--resume'),
+      { exitCode: 0, err: /1 events sent\n/ },
+      name,
+    )
   }
 })

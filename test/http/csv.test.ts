@@ -30,6 +30,11 @@ t.test('nested values become columns, sorted by name', async (t) => {
     ['1', '', '', '', 'pro', 'x', 'y'],
     ['2', '', 'False', 'True', '', '', ''],
   ])
+  t.strictSame(parseCsv(toCsv([{ 'a.b': 1, a: { b: 2 } }, { a: { b: 3 } }])), [
+    ['a.b', 'a.b (2)'],
+    ['1', '2'],
+    ['3', ''],
+  ])
   t.equal(toCsv([]), '')
   t.equal(toCsv([{}, { list: [] }]), '')
   t.equal(toCsv([{ a: 1 }]), 'a\r\n1\r\n')
@@ -152,13 +157,14 @@ t.test('the first cells of a table are read', async (t) => {
     ['\ufeffa\nb\r\nc\rd', ['a', 'b', 'c', 'd']],
     ['a,1\n\n,x\nb,"2\n3,""4"\nc\n', ['a', 'b', 'c']],
     ['"a,""b\r\nc",1\nd', ['a,"b\r\nc', 'd']],
-    [' a \n', ['a']],
+    [' a \n', [' a ']],
+    ['"a" ,b\n', ['a']],
   ]
   const firstCsvCells = (text: string): readonly string[] =>
     Array.from(csvRecords(text, ',', 'csv'), ([cell = '']) => cell).filter(Boolean)
   for (const [text, expected] of cases) t.strictSame(firstCsvCells(text), expected, text)
-  for (const text of ['"a', 'a\n"', 'a,"b\nc']) {
-    t.throws(() => firstCsvCells(text), { code: 'invalid_input', attr: 'csv' })
+  for (const text of ['"a', 'a\n"', 'a,"b\nc', '"ann\nbob\n"cara"\n']) {
+    t.throws(() => firstCsvCells(text), { code: 'invalid_input', attr: 'csv' }, text)
   }
 })
 

@@ -20,6 +20,34 @@ const CHAIN = Buffer.from('"$elements_chain":')
 const CLOSING_BRACES = 2
 /** Length of `YYYY-MM-DDThh:mm:ss.sssZ` and the quote after it. */
 const QUOTED_TIME_BYTES = 25
+const MARK = Buffer.from('\ufeff')
+const DOLLAR = 0x24
+const BACKSLASH = 0x5c
+const SPACE = 0x20
+const LAST_VISIBLE = 0x7e
+const ID_KEY = Buffer.from('","distinct_id":"')
+/** The offset of the name in the head of an exported line, which begins with `"uuid":"`, the UUID and `","event":"`. */
+const NAME_OFFSET = '"uuid":"","event":"'.length + 36
+/**
+ * A head of more bytes is parsed. In a shorter one, neither the name nor the ID can be longer than the daemon stores.
+ */
+const COPIED_HEAD_BYTES = 300
+/** The names of events that the daemon never stores. */
+const NEVER_STORED = bytesOf([
+  '$snapshot"',
+  '$snapshot_items"',
+  '$performance_event"',
+  '$$heatmap"',
+  '$$client_ingestion_warning"',
+])
+/** The names of events that the daemon drops if they have one of the properties in `PERSONLESS`. */
+const PERSON_EVENTS = bytesOf([
+  '$identify"',
+  '$create_alias"',
+  '$merge_dangerously"',
+  '$groupidentify"',
+])
+const PERSONLESS = bytesOf(['"$process_person_profile"', '"$cookieless_mode"'])
 
 /** The events of a body, as parallel arrays. An object for each event would be most of the garbage of an import. */
 class BatchItems {
@@ -93,16 +121,33 @@ export class ImportBatch {
    */
   takeLine(block: Buffer, start: number, lineEnd: number, lineNumber: number): void {
     const end = block[lineEnd - 1] === CARRIAGE_RETURN ? lineEnd - 1 : lineEnd
-    if (findOwnLine(block, start, end, this.#found) && this.#mayBeCopied(block, start, end)) {
+    // Files that were joined to one can have a byte order mark at the start of any line.
+    const isMarked = block[start] === MARK[0] && isAt(block, start, MARK)
+    const textStart = isMarked ? start + MARK.length : start
+    const isOwn = findOwnLine(block, textStart, end, this.#found)
+    if (isOwn && this.#mayBeCopied(block, textStart, end)) {
       this.#copyLine(block, end, lineNumber)
-    } else if (end > start) {
-      this.#parseLine(block.subarray(start, end), lineNumber)
+    } else if (end > textStart) {
+      this.#parseLine(block.subarray(textStart, end), lineNumber)
     }
   }
 
   /** Returns the number of the line from which an event comes. */
   lineOf(event: number): number {
     return this.#items.lineNumbers[event] ?? 0
+  }
+
+  /**
+   * Returns the end of the part that begins with the event `from` and is as large as a full body. The body may be much
+   * larger than that, because a single line may contain a whole page of events.
+   */
+  partEnd(from: number): number {
+    const { starts } = this.#items
+    const latest = (starts[from] ?? 0) + IMPORT_BATCH_BYTES_MAX
+    let to = from + 1
+    while (to < this.count && to - from < IMPORT_BATCH_EVENTS_MAX && (starts[to] ?? 0) < latest)
+      to++
+    return to
   }
 
   /**
@@ -130,7 +175,11 @@ export class ImportBatch {
   #mayBeCopied(block: Buffer, start: number, end: number): boolean {
     const { nowMs, propertiesBytesMax } = this.#context
     if (propertiesBytesMax > 0 && end - start > propertiesBytesMax) return false
-    const timeMs = usualMomentAt(block, this.#found.headEnd - QUOTED_TIME_BYTES)
+    const { headStart, headEnd } = this.#found
+    // An export contains no event that the daemon drops or shortens, but a line may have been edited.
+    if (headEnd - headStart > COPIED_HEAD_BYTES) return false
+    if (mayBeDropped(block, headStart + NAME_OFFSET, end)) return false
+    const timeMs = usualMomentAt(block, headEnd - QUOTED_TIME_BYTES)
     return isTimestampUsable(timeMs, nowMs)
   }
 
@@ -216,4 +265,29 @@ export class ImportBatch {
     this.#json.writeBytes(bytes, start, end)
     this.#items.add(itemStart, this.#json.length, lineNumber, isCopy)
   }
+}
+
+/**
+ * Returns whether the daemon may drop the event of an exported line because of its name or ID. The name begins at
+ * `nameStart`, and the line ends before `end`.
+ */
+function mayBeDropped(block: Buffer, nameStart: number, end: number): boolean {
+  if (block[nameStart] === DOLLAR) {
+    const isNamed = (name: Buffer): boolean => isAt(block, nameStart, name)
+    if (NEVER_STORED.some(isNamed)) return true
+    if (PERSON_EVENTS.some(isNamed)) {
+      const rest = block.subarray(nameStart, end)
+      if (PERSONLESS.some((key) => rest.includes(key))) return true
+    }
+  }
+  const first = block[block.indexOf(ID_KEY, nameStart) + ID_KEY.length] ?? 0
+  return first <= SPACE || first > LAST_VISIBLE || first === BACKSLASH
+}
+
+function isAt(bytes: Buffer, start: number, expected: Buffer): boolean {
+  return expected.every((byte, index) => bytes[start + index] === byte)
+}
+
+function bytesOf(texts: readonly string[]): readonly Buffer[] {
+  return texts.map((text) => Buffer.from(text))
 }

@@ -12,6 +12,7 @@ import {
   IMPORT_ANSWER_MS_MAX,
   IMPORT_ATTEMPTS_MAX,
   IMPORT_DETAIL_CHARACTERS_MAX,
+  IMPORT_RETRY_MS_MAX,
 } from '../limits.ts'
 import { printable } from './output.ts'
 
@@ -34,8 +35,14 @@ export class RefusedBodyError extends OperatorError {
   }
 }
 
-/** A server answers with these statuses if the events in a body are at fault, and not the sender. */
-const STATUSES_OF_CONTENT = [400, 413, 422]
+/**
+ * A server answers with these statuses if the events in a body are at fault, and not the sender. Firewalls answer 403
+ * and 406 to texts that look like an attack.
+ */
+const STATUSES_OF_CONTENT = [400, 403, 406, 413, 422]
+/** A server answers with these statuses, or with any from `SERVER_ERROR`, if the same body may be accepted later. */
+const STATUSES_OF_LOAD = [408, 425, 429]
+const SERVER_ERROR = 500
 
 /** A connection to a daemon. Close it when no request is in flight. */
 export class BodySender {
@@ -60,25 +67,43 @@ export class BodySender {
         reason = error instanceof Error ? error.message : String(error)
         return null
       })
-      if (answer?.status === 200) return
+      if (answer?.status === 200) {
+        this.#checkAccepted(answer.text)
+        return
+      }
       let retryMs = RETRY_MS_DEFAULT
       if (answer !== null) {
-        reason = detailOf(answer.text)
-        if (answer.status !== 503) {
-          const message = `${this.#url.href} answered ${answer.status}: ${printable(reason)}`
+        reason = `${answer.status}: ${detailOf(answer.text)}`
+        if (!isTemporary(answer.status)) {
+          const message = `${this.#url.href} answered ${printable(reason)}`
           if (STATUSES_OF_CONTENT.includes(answer.status)) {
-            throw new RefusedBodyError(message, `${answer.status}: ${printable(reason)}`)
+            throw new RefusedBodyError(message, printable(reason))
           }
           throw new OperatorError(message)
         }
-        const seconds = Number(answer.retryAfter)
-        if (seconds > 0) retryMs = seconds * 1000
+        retryMs = retryMsOf(answer.retryAfter)
       }
       await sleep(retryMs)
     }
     throw new OperatorError(
       `${this.#url.href} accepted no events for a long time: ${printable(reason)}`,
     )
+  }
+
+  /** Throws `OperatorError` if an answer with the status 200 does not mean that the events are stored. */
+  #checkAccepted(text: string): void {
+    const body = parseJson(text)
+    const limited = isObject(body) ? body['quota_limited'] : undefined
+    if (Array.isArray(limited) && limited.includes('events')) {
+      throw new OperatorError(
+        `${this.#url.href} stores no more events today: a daily limit of the project is reached. Raise it with 'tenrec project set', or wait until midnight UTC. Then continue with --resume.`,
+      )
+    }
+    if (!isObject(body) || !Object.hasOwn(body, 'status')) {
+      throw new OperatorError(
+        `${this.#url.href} answered 200, but not as Tenrec does: ${printable(detailOf(text))}. Check --base-url.`,
+      )
+    }
   }
 
   close(): void {
@@ -104,6 +129,17 @@ export class BodySender {
       sent.end(body)
     })
   }
+}
+
+function isTemporary(status: number): boolean {
+  return status >= SERVER_ERROR || STATUSES_OF_LOAD.includes(status)
+}
+
+/** Returns for how long a `Retry-After`, in seconds or as a date, asks to wait, in milliseconds. */
+function retryMsOf(retryAfter: string): number {
+  const seconds = Number(retryAfter)
+  const ms = Number.isNaN(seconds) ? Date.parse(retryAfter) - Date.now() : seconds * 1000
+  return ms > 0 ? Math.min(ms, IMPORT_RETRY_MS_MAX) : RETRY_MS_DEFAULT
 }
 
 async function readAnswer(response: IncomingMessage): Promise<Answer> {

@@ -38,9 +38,10 @@ export async function* umamiLines(
   onFault: FaultListener,
 ): AsyncGenerator<Buffer> {
   for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
-    const lines = rows.map(({ row, line, lineCount }) => {
-      // Empty lines keep the line numbers of the following lines the same.
-      const rest = '\n'.repeat(lineCount)
+    const lines = rows.map(({ row, line, lineCount, isLast }) => {
+      // Empty lines keep the line numbers of the following lines the same. A last line without a line break gets none
+      // either, so that it does not count as imported: the file may have been cut there.
+      const rest = '\n'.repeat(isLast ? lineCount - 1 : lineCount)
       if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
       if (typeof event !== 'string') return JSON.stringify(event) + rest
@@ -57,10 +58,10 @@ export async function readUmamiEventData(
   path: string,
   onFault: FaultListener,
 ): Promise<UmamiEventData> {
-  const data = new Map<string, OwnObject>()
+  const properties = new Map<string, OwnObject>()
   let count = 0
   for await (const rows of rowsOf(blocks, path, EVENT_DATA_COLUMNS, onFault)) {
-    for (const { row } of rows) {
+    for (const { row, line } of rows) {
       if (row === null) continue
       if (++count > IMPORT_EVENT_DATA_MAX) {
         const most = IMPORT_EVENT_DATA_MAX.toLocaleString('en')
@@ -68,10 +69,15 @@ export async function readUmamiEventData(
           `${path} has more than ${most} values. Export and import the table month by month.`,
         )
       }
-      const [event, name, value] = umamiEventData(row)
+      const data = umamiEventData(row)
+      if (typeof data === 'string') {
+        onFault(line, data)
+        continue
+      }
+      const [event, name, value] = data
       // A property with a name such as `__proto__` must become an ordinary property.
       Object.defineProperty(
-        getOrAdd(data, event, () => ({})),
+        getOrAdd(properties, event, () => ({})),
         name,
         {
           value,
@@ -81,7 +87,7 @@ export async function readUmamiEventData(
       )
     }
   }
-  return data
+  return properties
 }
 
 /** A record of a table, and how many lines of the file it has. */
@@ -90,6 +96,8 @@ interface FileRow {
   readonly row: UmamiRow | null
   readonly line: number
   readonly lineCount: number
+  /** True if the file ends after it without a line break. */
+  readonly isLast: boolean
 }
 
 /** Yields the rows of each block. */
@@ -113,7 +121,8 @@ async function* rowsOf(
       if (fault !== null) onFault(record.line, fault)
       const isRow = columns !== null && fault === null && cells.length > 1
       const row = columns !== null && isRow ? rowOfCells(columns, cells) : null
-      rows.push({ row, line: record.line, lineCount: record.lineCount })
+      const { line, lineCount, isLast: isCut } = record
+      rows.push({ row, line, lineCount, isLast: isCut })
       columns ??= checkedColumns(cells, path, needed)
     }
     return rows
@@ -127,11 +136,14 @@ async function* rowsOf(
       continue
     }
     const piece = text.endsWith('\n') ? text.slice(0, -1) : text
-    yield piece.split('\n').map((json) => {
+    const isEnded = piece !== text
+    const lines = piece.split('\n')
+    yield lines.map((json, index) => {
       line++
-      const isDamaged = !isUtf && json.includes('\ufffd')
-      if (isDamaged) onFault(line, NOT_UTF8)
-      return { row: isDamaged ? null : rowOfJson(json), line, lineCount: 1 }
+      const row = isUtf || !json.includes('\ufffd') ? rowOfJson(json) : NOT_UTF8
+      if (typeof row === 'string') onFault(line, row)
+      const isLast = !isEnded && index === lines.length - 1
+      return { row: typeof row === 'string' ? null : row, line, lineCount: 1, isLast }
     })
   }
   if (isJson === false) yield takeRecords('', true, true)
@@ -142,6 +154,11 @@ function checkedColumns(
   path: string,
   needed: readonly string[],
 ): readonly string[] {
+  if (columns.some((name) => name.includes('\r'))) {
+    throw new OperatorError(
+      `${path} has line breaks that consist of a carriage return only. Convert them, for example with 'tr "\\r" "\\n"'.`,
+    )
+  }
   const twice = columns.find((name, index) => name !== '' && columns.indexOf(name) !== index)
   if (twice !== undefined) {
     throw new OperatorError(
@@ -159,10 +176,12 @@ function rowOfCells(columns: readonly string[], cells: readonly string[]): Umami
   return new Map(columns.map((name, index) => [name, cells[index] ?? '']))
 }
 
-function rowOfJson(line: string): UmamiRow | null {
+/** Returns the row of a line of JSON, null for a blank line, or the reason why the line is not a row. */
+function rowOfJson(line: string): UmamiRow | string | null {
   if (line.trim() === '') return null
   const row = parseJson(line)
-  const isText = (value: unknown) => typeof value === 'string' || typeof value === 'number'
-  const entries = Object.entries(isObject(row) ? row : NO_DATA).filter(([, value]) => isText(value))
+  if (!isObject(row)) return 'it is not a JSON object'
+  const isText = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value)
+  const entries = Object.entries(row).filter(([, value]) => isText(value))
   return new Map(entries.map(([name, value]) => [name, String(value)]))
 }

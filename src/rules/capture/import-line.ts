@@ -10,9 +10,11 @@
 import { ServiceError } from '../../base/errors.ts'
 import { parseUuid, uuidV5 } from '../../base/ids.ts'
 import { isObject, type JsonObject, type OwnObject, parseJson } from '../../base/json.ts'
+import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 import type { LossReason } from './drop-reasons.ts'
 import { elementsChain } from './elements-chain.ts'
 import { isTimestampUsable } from './event-time.ts'
+import { cutPoints, cutUnits } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
 import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
 import { normaliseEvent } from './normalise.ts'
@@ -80,12 +82,14 @@ export function readImportLine(
     const fault = isList ? 'it is a list. Write one event per line' : 'it is not a JSON object'
     return { events: [], faults: [fault] }
   }
-  const text = line.toString('utf8')
   const events: string[] = []
   const faults: string[] = []
   for (const [index, item] of listOf(value).entries()) {
+    // The seed of an event in a page is its own text. If it were the line, the cost would be quadratic.
+    const seed = (): string =>
+      `${lineNumber}.${index}.${item === value ? line.toString('utf8') : JSON.stringify(item)}`
     try {
-      events.push(eventJson(item, `${lineNumber}.${index}.${text}`, context))
+      events.push(eventJson(item, seed, context))
     } catch (error) {
       if (!(error instanceof LineFault)) throw error
       faults.push(error.message)
@@ -103,7 +107,7 @@ function listOf(value: JsonObject): readonly unknown[] {
   return [value]
 }
 
-function eventJson(item: unknown, seed: string, context: ImportContext): string {
+function eventJson(item: unknown, seed: () => string, context: ImportContext): string {
   if (!isObject(item)) throw new LineFault('it has an event that is not a JSON object')
   const event = eventOf(item, seed, context)
   const json = JSON.stringify(event)
@@ -125,9 +129,12 @@ function eventJson(item: unknown, seed: string, context: ImportContext): string 
   return json
 }
 
-function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): JsonObject {
+function eventOf(item: JsonObject, seed: () => string, { nowMs }: ImportContext): JsonObject {
   const name = item['event']
   if (typeof name !== 'string' || name === '') throw new LineFault('it has an event without a name')
+  if (cutUnits(name, EVENT_NAME_UNITS_MAX) !== name) {
+    throw new LineFault(`the name of its event has more than ${EVENT_NAME_UNITS_MAX} characters`)
+  }
   const properties: OwnObject = { ...(objectOf(item, 'properties') ?? {}) }
   const distinctId = item['$distinct_id'] ?? item['distinct_id'] ?? properties['distinct_id']
   if (distinctId === undefined || distinctId === null) {
@@ -138,23 +145,44 @@ function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): Json
       `its distinct_id is neither a text nor a number: ${jsonExcerpt(distinctId)}`,
     )
   }
+  // The daemon would cut the ID. Different persons could then get the same ID.
+  if (cutPoints(String(distinctId), DISTINCT_ID_POINTS_MAX) !== String(distinctId)) {
+    throw new LineFault(`its distinct_id has more than ${DISTINCT_ID_POINTS_MAX} characters`)
+  }
   const timestampMs = timeOf(item, properties, nowMs)
   addMissing(properties, '$elements_chain', chainOf(item))
   addMissing(properties, '$ip', textOf(item['ip']))
-  addMissing(properties, '$set', objectOf(item, '$set') ?? objectOf(item, 'set'))
-  addMissing(properties, '$set_once', objectOf(item, '$set_once') ?? objectOf(item, 'set_once'))
-  addMissing(properties, '$unset', item['$unset'] ?? null)
   return {
-    uuid: uuidOf(item['uuid'], seed),
+    uuid: uuidOf(item, seed),
     event: name,
     distinct_id: distinctId,
     timestamp: new Date(timestampMs).toISOString(),
     properties,
+    ...updatesOf(item, properties),
   }
 }
 
-function uuidOf(uuid: unknown, seed: string): string {
-  if (uuid === undefined || uuid === null || uuid === '') return uuidV5(NAMESPACE, seed)
+/**
+ * Adds the changes of a person that the event itself has to its properties. Changes of a kind that the properties have
+ * too are returned instead, as members of the event. The daemon merges both.
+ */
+function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
+  const updates: OwnObject = {}
+  const add = (key: string, value: unknown): void => {
+    addMissing(Object.hasOwn(properties, key) ? updates : properties, key, value)
+  }
+  add('$set', objectOf(item, '$set') ?? objectOf(item, 'set'))
+  add('$set_once', objectOf(item, '$set_once') ?? objectOf(item, 'set_once'))
+  add('$unset', item['$unset'] ?? null)
+  return updates
+}
+
+/** Returns the uuid of an event. The events API lists it as `id`. An event without one gets one made from its seed. */
+function uuidOf({ id, uuid }: JsonObject, seed: () => string): string {
+  if (uuid === undefined || uuid === null || uuid === '') {
+    const isListed = typeof id === 'string' && parseUuid(id) !== null
+    return isListed ? id : uuidV5(NAMESPACE, seed())
+  }
   if (typeof uuid === 'string' && parseUuid(uuid) !== null) return uuid
   throw new LineFault(`its uuid is not a UUID: ${jsonExcerpt(uuid)}`)
 }
@@ -165,7 +193,7 @@ function uuidOf(uuid: unknown, seed: string): string {
  */
 function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number {
   const given = item['timestamp']
-  const value = isObject(given) ? given['value'] : given
+  const value = isObject(given) && Object.hasOwn(given, 'value') ? given['value'] : given
   if (value === undefined || value === null || value === '') {
     const hint =
       properties['time'] === undefined

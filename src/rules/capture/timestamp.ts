@@ -117,7 +117,7 @@ export function parseTimestamp(value: unknown): number | null {
 function parseText(text: string): number | null {
   let ms = parseUsualForm(text)
   if (Number.isNaN(ms)) ms = parseIso(text, asUtc)
-  if (Number.isNaN(ms)) ms = parseDigits(text)
+  if (Number.isNaN(ms)) ms = parseDigits(text.trim())
   if (Number.isNaN(ms)) ms = parseUnusual(text, asUtc)
   return boundedMoment(ms)
 }
@@ -295,7 +295,9 @@ function parseCount(count: number): number | null {
   if (count >= 1e12 && count < 1e13) return Math.floor(count)
   if (!Number.isInteger(count)) return null
   if (count >= 1e15 && count < 1e16) return Math.floor(count / 1e3)
-  return count >= 1e18 && count < 1e19 ? Math.floor(count / 1e6) : null
+  // A number of nanoseconds is beyond 2^53, so it is up to 128 nanoseconds off. It is rounded to microseconds before the
+  // rest is cut. Otherwise a whole millisecond could become the one before it.
+  return count >= 1e18 && count < 1e19 ? Math.floor(Math.round(count / 1e3) / 1e3) : null
 }
 
 /** A date that `parseUnusual` has read, in days since 1970, and the text that follows it. */
@@ -401,9 +403,11 @@ function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): num
       text = text.slice(half[0].length)
       hour = (hour % 12) + (half[1]?.toLowerCase() === 'p' ? 12 : 0)
     }
-    // A leap second counts as the first second of the next minute, as in every clock that counts from 1970.
-    if (hour > 23 || minute > 59 || second > 60) return Number.NaN
     wallMs += hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS
+    // In ISO 8601, 24:00 is the midnight at the end of the day.
+    const isEndOfDay = hour === 24 && wallMs === (days + 1) * DAY_MS
+    // A leap second counts as the first second of the next minute, as in every clock that counts from 1970.
+    if ((hour > 23 && !isEndOfDay) || minute > 59 || second > 60) return Number.NaN
   } else if (/^[+-]/.test(text) && !DATE_OFFSET.test(text)) return Number.NaN
   if (text === '') return wallToMoment(wallMs)
   return wallMs - writtenZoneMs(text)

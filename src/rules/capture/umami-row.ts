@@ -5,7 +5,7 @@
  * Source: docs/MIGRATING.md, "Umami".
  */
 import { formatUuid, parseUuid, uuidV5 } from '../../base/ids.ts'
-import type { JsonObject, OwnObject } from '../../base/json.ts'
+import { type JsonObject, type OwnObject, parseJson } from '../../base/json.ts'
 import { parseTimestamp } from './timestamp.ts'
 
 /** The texts of a row by column name. A NULL value is absent or ''. */
@@ -28,6 +28,10 @@ const WINDOWS = /^Windows (?!Mobile)(.+)$/
 const VIEW = '1'
 const CUSTOM = '2'
 const PERFORMANCE = '5'
+/** The types of values in the table `event_data`. All others are texts. */
+const NUMBER = '2'
+const BOOLEAN = '3'
+const LIST = '5'
 
 /** Properties that have the same name as their column, or as a parameter in the query of the URL. */
 const SAME_NAMES = [
@@ -116,17 +120,24 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
 
 /**
  * Reads a row of Umami's table `event_data`. Returns the id of the event that it belongs to, the name of the property
- * and its value.
+ * and its value, or a text with the reason if the row does not have them.
  */
-export function umamiEventData(row: UmamiRow): readonly [string, string, unknown] {
-  const [number, text] = [textOf(row, 'number_value'), textOf(row, 'string_value')]
-  const date = textOf(row, 'date_value')
-  const type = textOf(row, 'data_type')
-  let value: unknown = text || date || (number === '' ? null : Number(number))
-  if (type === '2' && number !== '') value = Number(number)
-  if (type === '3') value = text === 'true'
+export function umamiEventData(row: UmamiRow): readonly [string, string, unknown] | string {
   const event = textOf(row, 'event_id') || textOf(row, 'website_event_id')
-  return [event, textOf(row, 'data_key'), value]
+  const name = textOf(row, 'data_key')
+  if (event === '') return 'it has no event_id'
+  if (name === '') return 'it has no data_key'
+  const [number, text] = [textOf(row, 'number_value'), textOf(row, 'string_value')]
+  if (Number.isNaN(Number(number))) return 'number_value is not a number'
+  const type = textOf(row, 'data_type')
+  if (type === NUMBER && number !== '') return [event, name, Number(number)]
+  if (type === BOOLEAN) return [event, name, text === 'true']
+  if (type === LIST) {
+    const list = parseJson(text)
+    return [event, name, Array.isArray(list) ? list : text]
+  }
+  const date = textOf(row, 'date_value')
+  return [event, name, text || date || (number === '' ? null : Number(number))]
 }
 
 function eventName(row: UmamiRow): string | null {

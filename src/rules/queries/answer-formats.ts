@@ -41,7 +41,8 @@ function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat):
       return toCsv(tableRows({ members, results: withDays(results, context.timezone) }))
     case 'html': {
       const shown = withDays(results, context.timezone)
-      return resultHtml({ results: shown, columns: members['columns'] })
+      const flat = Array.isArray(shown) ? shown.map(flatFigures) : shown
+      return resultHtml({ results: flat, columns: members['columns'] })
     }
     case 'insight': {
       const { columns = null, hasMore = null } = members
@@ -206,6 +207,11 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
     ...(status === undefined ? {} : { status }),
     value: values[index],
   }))
+}
+
+/** Returns an item with its metrics as members, or any other item unchanged. */
+function flatFigures(item: unknown): unknown {
+  return isObject(item) && isObject(item['metrics']) ? figuresRow(item) : item
 }
 
 /** Returns a row with a column for each metric, and a column for each metric of the comparison range. */

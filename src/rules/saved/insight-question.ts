@@ -14,17 +14,18 @@ export function questionOf(saved: JsonObject | null, filters: JsonObject = {}): 
   let query: unknown = saved
   while (isObject(query) && FRAMES.includes(query['kind'])) query = query['source']
   if (!isObject(query)) return null
-  return { ...query, ...rangeUnder(query, filters), ...propertiesUnder(query, filters) }
+  return { ...query, ...rangeUnder(filters), ...propertiesUnder(query, filters) }
 }
 
 /**
  * Returns the date range of a query on a dashboard. The range of the dashboard, if it has one, replaces the range of
  * the query completely.
  */
-function rangeUnder({ dateRange }: JsonObject, { date_from, date_to }: JsonObject): JsonObject {
+function rangeUnder(filters: JsonObject): JsonObject {
+  const { date_from, date_to, explicitDate } = filters
   if (!date_from && !date_to) return {}
-  const before = isObject(dateRange) ? dateRange : {}
-  return { dateRange: { ...before, date_from: date_from ?? null, date_to: date_to ?? null } }
+  const ends = { date_from: date_from ?? null, date_to: date_to ?? null }
+  return { dateRange: explicitDate === undefined ? ends : { ...ends, explicitDate } }
 }
 
 /**

@@ -54,6 +54,7 @@ function whole({ results: answered, columns }: Answered): Cells {
       totals(items) ??
       steps(items) ??
       bins(items) ??
+      timeline(items) ??
       members(items)
     )
   }
@@ -166,6 +167,24 @@ function bins([item, ...others]: readonly JsonObject[]): Cells | null {
   return {
     head: ['seconds', 'count'],
     rows: average === null ? rows : [...rows, [`average: ${cellText(average)}`, '']],
+  }
+}
+
+/**
+ * Returns the table of a timeline of sessions, with a row for each event. Returns null if the items are not the entries
+ * of a timeline.
+ */
+function timeline(items: readonly JsonObject[]): Cells | null {
+  if (!items.every(({ events }) => Array.isArray(events))) return null
+  return {
+    head: ['session', 'timestamp', 'event'],
+    rows: items.flatMap(({ sessionId, events }) =>
+      objectsOf(events as readonly unknown[]).map(({ timestamp, event }) => [
+        sessionId,
+        timestamp,
+        event,
+      ]),
+    ),
   }
 }
 

@@ -185,6 +185,7 @@ t.test('invalid dashboards and tiles are refused', async (t) => {
     [{ filters: { date_from: '2024-02-30' } }, 'invalid_input', 'filters.date_from'],
     [{ filters: { date_from: 7 } }, 'invalid_input', 'filters.date_from'],
     [{ filters: { date_from: '-7d', date_to: 'all' } }, 'invalid_input', 'filters.date_to'],
+    [{ filters: { date_from: '-7d', explicitDate: 'x' } }, 'invalid_input', 'filters.explicitDate'],
     [{ filters: { properties: 'x' } }, 'invalid_input', 'filters.properties'],
     [
       { filters: { properties: [{ key: 'a', operator: 'odd' }] } },

@@ -7,7 +7,7 @@ import t from 'tap'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const IDS = ['ann', '=y', '-x', '+49 170 1', '@z', 'a,b', 'say "hi"', '-5']
+const IDS = ['ann', '=y', '-x', '+49 170 1', '@z', 'a,b', 'say "hi"', '-5', ' edge ', ' =f']
 
 t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
   const daemon = await shareDecisions()
@@ -50,6 +50,8 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
   t.match(lines[0], /distinct_ids\.0/)
   t.equal(await countOf('distinct_id;name\r\nann;Ann\r\n'), 1, 'semicolons')
   t.equal(await countOf('name\tdistinct_id\nAnn\tann'), 1, 'tabs')
+  t.equal(await countOf('Name, $distinct_id \nAnn, ann \nB,"@z" \n'), 2, 'blanks around cells')
+  t.equal(await countOf('Name,Distinct ID\nAnn,ann\n'), 1, 'a header of Mixpanel')
 
   const before = (await send('cohorts/')).text
   for (const table of [
@@ -57,6 +59,7 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
     'distinct_id\n',
     'uuid\n00000000-0000-4000-8000-000000000000',
     'ann;1',
+    'distinct_id\n"ann\n@z\n"a,b"\n',
   ]) {
     t.match(await countOf(table), { code: 'invalid_input', attr: 'csv' }, table)
   }

@@ -199,6 +199,41 @@ t.test('lines of CSV name their series', async (t) => {
   )
 })
 
+t.test('shared pages show the figures of web analytics and the events of sessions', async (t) => {
+  const daemon = await startIn('UTC')
+  const $session_id = '018f4c51-1111-7000-8000-000000000001'
+  const sent = ['2024-05-01T08:00:00Z', '2024-05-02T08:00:00Z'].map((timestamp) => ({
+    event: '$pageview',
+    distinct_id: 'a',
+    timestamp,
+    properties: { $session_id },
+  }))
+  await daemon.capture(sent)
+  const web = { dateRange: DAYS, properties: [], compareFilter: { compare: true } }
+  const trends = { ...web, kind: 'WebTrendsQuery', metrics: ['PageViews', 'Sessions'] }
+  t.strictSame(await sharedOf(daemon, trends), [
+    [
+      'bucket',
+      'PageViews',
+      'Sessions',
+      'previous_bucket',
+      'previous_PageViews',
+      'previous_Sessions',
+    ],
+    ['2024-05-01', '2', '1', '2024-04-29', '0', '0'],
+    ['2024-05-02', '0', '0', '2024-04-30', '0', '0'],
+  ])
+  const timeline = {
+    kind: 'SessionsTimelineQuery',
+    after: '2024-05-01T07:30:00Z',
+    before: '2024-05-01T09:00:00Z',
+  }
+  t.strictSame(await sharedOf(daemon, timeline), [
+    ['session', 'timestamp', 'event'],
+    [$session_id, '2024-05-01T08:00:00.000Z', '$pageview'],
+  ])
+})
+
 t.test('shared pages show every number with its series', async (t) => {
   const daemon = await startIn('Asia/Kolkata')
   const trends = { kind: 'TrendsQuery', dateRange: DAYS, series: [E] }

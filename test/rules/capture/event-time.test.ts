@@ -131,6 +131,16 @@ t.test('forms that databases, languages and spreadsheets print', async (t) => {
   t.equal(parseTimestamp('2021-10-28 23:59:60.5+00:00'), MIDNIGHT + 500)
   t.equal(parseTimestamp('2021-10-29 00:00:00.2575 +0000'), MIDNIGHT + 257)
   t.equal(parseTimestamp(1635465600.257), MIDNIGHT + 257)
+  for (const form of [
+    '2021-10-28T24:00:00Z',
+    '2021-10-28 24:00',
+    '2021-10-28T24:00:00.000+00:00',
+  ]) {
+    t.equal(parseTimestamp(form), MIDNIGHT, `${form} is the end of the day`)
+  }
+  for (const form of [' 1635465600', '1635465600000 ', '\t1635465600000000', '1635465600000.9']) {
+    t.equal(parseTimestamp(form), MIDNIGHT, form)
+  }
   t.equal(parseTimestamp('5/1/2024 1:30 PM'), Date.UTC(2024, 4, 1, 13, 30))
   t.equal(parseTimestamp('2024-2-9'), Date.UTC(2024, 1, 9))
   t.equal(parseTimestamp('Wed May  1 12:30:05 2024'), Date.UTC(2024, 4, 1, 12, 30, 5))
@@ -149,6 +159,14 @@ t.test('a text without a zone is in the time zone that the caller names', async 
 })
 
 t.test('digits beyond milliseconds are cut', async (t) => {
+  const differences = new Differences()
+  for (let ms = 0; ms < 1000; ms++) {
+    const nanoseconds = Number(`${MIDNIGHT + ms}000000`)
+    differences.equal(parseTimestamp(nanoseconds), MIDNIGHT + ms, `${ms} ms as nanoseconds`)
+    const seconds = Number(`1635465600.${String(ms).padStart(3, '0')}`)
+    differences.equal(parseTimestamp(seconds), MIDNIGHT + ms, `${ms} ms as seconds`)
+  }
+  t.strictSame(differences.list(), [], 'a number that is beyond 2^53 keeps its millisecond')
   t.equal(parseTimestamp('2021-10-29T00:00:00.1'), MIDNIGHT + 100)
   t.equal(parseTimestamp('2021-10-29T00:00:00.123999Z'), MIDNIGHT + 123)
   t.equal(parseTimestamp('1969-12-31T23:59:59.9999Z'), -1)
@@ -171,7 +189,10 @@ t.test('an invalid time is refused', async (t) => {
     '2021-W00-1',
     '2021-W43-8',
     '2021-W43',
-    '2021-10-29T24:00:00Z',
+    '2021-10-29T24:00:01Z',
+    '2021-10-29T24:01Z',
+    '2021-10-29T24:00:00.001Z',
+    '2021-10-29T25:00Z',
     '2021-10-29T00:60:00Z',
     '2021-10-29T00:00:61Z',
     '2021-10-29T',

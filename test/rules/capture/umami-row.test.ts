@@ -122,14 +122,23 @@ t.test('event data may be texts, numbers, booleans and times', async (t) => {
     [{ data_type: '3', string_value: 'true' }, true],
     [{ data_type: '3', string_value: 'false' }, false],
     [{ data_type: '4', date_value: '2026-03-01 10:00:00' }, '2026-03-01 10:00:00'],
-    [{ data_type: '5', string_value: '["a"]' }, '["a"]'],
+    [{ data_type: '5', string_value: '["a",1,true]' }, ['a', 1, true]],
+    [{ data_type: '5', string_value: '["a' }, '["a'],
   ] as const
   for (const [columns, expected] of cases) {
     const row = new Map(Object.entries({ event_id: 'e', data_key: 'k', ...columns }))
     t.strictSame(umamiEventData(row), ['e', 'k', expected])
   }
-  const selfHosted = new Map([['website_event_id', 'e']])
+  const selfHosted = new Map([
+    ['website_event_id', 'e'],
+    ['data_key', 'k'],
+  ])
   t.equal(umamiEventData(selfHosted)[0], 'e')
+  const reasonOf = (columns: Readonly<Record<string, string>>) =>
+    umamiEventData(new Map(Object.entries({ event_id: 'e', data_key: 'k', ...columns })))
+  t.equal(reasonOf({ event_id: '' }), 'it has no event_id')
+  t.equal(reasonOf({ data_key: 'NULL' }), 'it has no data_key')
+  t.equal(reasonOf({ data_type: '2', number_value: '1,5' }), 'number_value is not a number')
 })
 
 t.test('times are read with and without an offset', async (t) => {

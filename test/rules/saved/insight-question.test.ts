@@ -30,7 +30,16 @@ const CASES: readonly (readonly [string, JsonObject | null, JsonObject, unknown]
     'a range in place of another',
     { kind: 'K', dateRange: { date_from: '-1d', date_to: '2024-01-01', explicitDate: true } },
     { date_from: '-30d' },
-    { kind: 'K', dateRange: { date_from: '-30d', date_to: null, explicitDate: true } },
+    { kind: 'K', dateRange: { date_from: '-30d', date_to: null } },
+  ],
+  [
+    'a range with exact ends',
+    { kind: 'K', dateRange: { date_from: '-1d' } },
+    { date_from: '2024-05-01T10:00', date_to: '2024-05-02', explicitDate: true },
+    {
+      kind: 'K',
+      dateRange: { date_from: '2024-05-01T10:00', date_to: '2024-05-02', explicitDate: true },
+    },
   ],
   [
     'a range where there was none',

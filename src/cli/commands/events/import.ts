@@ -3,17 +3,9 @@
  * the daemon recognizes events that are already stored. A note beside each file stores the progress. Tables of other
  * programs are converted to lines first.
  */
-import {
-  closeSync,
-  createReadStream,
-  existsSync,
-  openSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  statSync,
-} from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -50,9 +42,25 @@ const OTHER_FILES: readonly (readonly [string, string])[] = [
   ['425a68', "is compressed with bzip2. Unpack it with 'bunzip2'."],
   ['fd377a585a', "is compressed with xz. Unpack it with 'unxz'."],
   ['50415231', 'is a Parquet file. Convert it to JSON with one object per line.'],
+  ['fffe0000', "is encoded in UTF-32. Convert it with 'iconv -f UTF-32 -t UTF-8'."],
+  ['0000feff', "is encoded in UTF-32. Convert it with 'iconv -f UTF-32 -t UTF-8'."],
   ['fffe', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
   ['feff', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
+  [GZIP, "is compressed twice. Unpack it once with 'gunzip'."],
+  ['377abcaf', 'is a 7z archive. Unpack it, and import the files in it.'],
+  ['04224d18', "is compressed with LZ4. Unpack it with 'lz4 -d'."],
+  ['1f9d', "is compressed with compress. Unpack it with 'uncompress'."],
+  ['ff060000734e6150', 'is compressed with Snappy. Unpack it first.'],
+  ['4f626a01', 'is an Avro file. Convert it to JSON with one object per line.'],
+  ['4f5243', 'is an ORC file. Convert it to JSON with one object per line.'],
+  ['53514c697465', 'is an SQLite database. Export its table as JSON with one object per line.'],
 ]
+/** The first bytes of a text in UTF-16 without a byte order mark: each second byte is 0. */
+const UTF16_LITTLE_ENDIAN = /^(?:[2-7][0-9a-f]00){4}/
+const UTF16_BIG_ENDIAN = /^(?:00[2-7][0-9a-f]){4}/
+/** The offset in a tar archive at which every version of the format has this text. */
+const TAR_OFFSET = 257
+const TAR = 'ustar'
 
 /** `tenrec import`. */
 export const COMMANDS: Commands = [
@@ -94,7 +102,9 @@ export const COMMANDS: Commands = [
         projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
       }
       let faults = dataFaults
-      for (const path of input.operands) faults += await importFile(input, path, target)
+      // A second import of `directory/*` also names the notes of the first one.
+      const paths = input.operands.filter((path) => !path.endsWith(NOTE_SUFFIX))
+      for (const path of paths) faults += await importFile(input, path, target)
       return faults === 0 ? 0 : 3
     },
   },
@@ -158,13 +168,20 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   checkFile(path)
   const { io } = input
   const isResumed = input.has('resume')
+  // A pipe has no note, because nobody can read it again.
+  const isRegular = statSync(path).isFile()
+  if (isResumed && !isRegular) {
+    throw new OperatorError(
+      `${path} is not a regular file, so an import of it cannot be resumed. Import it without --resume.`,
+    )
+  }
   const skip = isResumed ? linesDone(path) : 0
   // The note may come from an import into another daemon, so it is used only with `--resume`.
-  if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
-  const totalBytes = isGzip(path) ? null : statSync(path).size
+  if (!isResumed && isRegular) rmSync(path + NOTE_SUFFIX, { force: true })
+  const totalBytes = isRegular && !isGzip(path) ? statSync(path).size : null
   let bytes = 0
   const faults = new Faults(input, path)
-  const importer = new Importer(target, path, faults.add)
+  const importer = new Importer(target, isRegular ? path + NOTE_SUFFIX : null, faults.add)
   const tellCount = (): void => {
     const left = faults.count === 0 ? '' : `, ${faults.count.toLocaleString('en')} left out`
     io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
@@ -202,7 +219,8 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
 /** Sends the lines of one file to the daemon. One body is filled while the previous one is in flight. */
 class Importer {
   eventCount = 0
-  readonly #path: string
+  /** The file in which the progress is noted. Null if it is not noted. */
+  readonly #notePath: string | null
   readonly #sender: BodySender
   readonly #scanner = new Scanner()
   readonly #onFault: FaultListener
@@ -218,9 +236,9 @@ class Importer {
   #notedLine = 0
   #notedAtMs = performance.now()
 
-  constructor({ url, projectKey, context }: Target, path: string, onFault: FaultListener) {
+  constructor({ url, projectKey, context }: Target, note: string | null, onFault: FaultListener) {
     const head = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"batch":[`
-    this.#path = path
+    this.#notePath = note
     this.#sender = new BodySender(url)
     this.#onFault = onFault
     this.#filling = new ImportBatch(head, context, onFault)
@@ -277,8 +295,14 @@ class Importer {
     this.#sending.catch(() => undefined)
   }
 
+  /** Sends the events of a body, in several requests if a single line made the body too large. */
   async #sendAll(batch: ImportBatch, body: Buffer, count: number): Promise<void> {
-    if (count > 0) await this.#sendPart(batch, body, 0, count)
+    for (let from = 0; from < count; ) {
+      const to = batch.partEnd(from)
+      const part = to - from === count ? body : batch.part(from, to)
+      await this.#sendPart(batch, part, from, to)
+      from = to
+    }
   }
 
   /**
@@ -307,8 +331,8 @@ class Importer {
   }
 
   #note(): void {
-    if (this.#acceptedLine > this.#notedLine) {
-      writeDurably(this.#path + NOTE_SUFFIX, `${this.#acceptedLine}\n`)
+    if (this.#notePath !== null && this.#acceptedLine > this.#notedLine) {
+      writeDurably(this.#notePath, `${this.#acceptedLine}\n`)
     }
     this.#notedLine = this.#acceptedLine
     this.#notedAtMs = performance.now()
@@ -339,7 +363,7 @@ async function* lineBlocks(
   let begun: Buffer[] = []
   let begunBytes = 0
   let isFirst = true
-  for await (const read of isGzip(path) ? unpacked(path) : chunksOf(path)) {
+  for await (const read of contentOf(path)) {
     onBytes?.(read.length)
     let chunk = read
     if (isFirst) {
@@ -372,6 +396,15 @@ function refuseOtherFile(path: string, beginning: Buffer): void {
   for (const [bytes, what] of OTHER_FILES) {
     if (hex.startsWith(bytes)) throw new OperatorError(`${path} ${what}`)
   }
+  const order = UTF16_LITTLE_ENDIAN.test(hex) ? 'LE' : UTF16_BIG_ENDIAN.test(hex) ? 'BE' : null
+  if (order !== null) {
+    throw new OperatorError(
+      `${path} is encoded in UTF-16. Convert it with 'iconv -f UTF-16${order} -t UTF-8'.`,
+    )
+  }
+  if (beginning.toString('latin1', TAR_OFFSET, TAR_OFFSET + TAR.length) === TAR) {
+    throw new OperatorError(`${path} is a tar archive. Unpack it, and import the files in it.`)
+  }
   const text = beginning
     .toString('utf8', 0, 1024)
     .replace(/^\ufeff/, '')
@@ -388,7 +421,7 @@ function refuseOtherFile(path: string, beginning: Buffer): void {
   }
 }
 
-/** Returns whether a file is compressed with gzip, whatever its name is. */
+/** Returns whether a regular file is compressed with gzip, whatever its name is. */
 function isGzip(path: string): boolean {
   const file = openSync(path, 'r')
   try {
@@ -398,6 +431,31 @@ function isGzip(path: string): boolean {
   } finally {
     closeSync(file)
   }
+}
+
+/**
+ * Yields a file in chunks, unpacked if it is compressed. It is opened once and read in one go, because a pipe cannot be
+ * read again. The memory of a chunk is reused for later chunks.
+ */
+async function* contentOf(path: string): AsyncGenerator<Buffer> {
+  const chunks = chunksOf(path)
+  try {
+    const first = await chunks.next()
+    if (first.done === true) return
+    if (first.value.toString('hex', 0, 2) === GZIP) {
+      yield* unpacked(path, copiesOf(first.value, chunks))
+      return
+    }
+    yield first.value
+    yield* chunks
+  } finally {
+    await chunks.return(undefined)
+  }
+}
+
+async function* copiesOf(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield Buffer.from(first)
+  for await (const chunk of rest) yield Buffer.from(chunk)
 }
 
 /**
@@ -422,12 +480,12 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   }
 }
 
-async function* unpacked(path: string): AsyncGenerator<Buffer> {
-  const file = createReadStream(path, { highWaterMark: READ_BYTES })
+async function* unpacked(path: string, packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const gunzip = createGunzip({ chunkSize: READ_BYTES })
-  file.on('error', (error) => gunzip.destroy(error))
+  // An error is not lost: the iteration rejects with it.
+  pipeline(Readable.from(packed), gunzip, () => undefined)
   try {
-    for await (const chunk of file.pipe(gunzip)) if (Buffer.isBuffer(chunk)) yield chunk
+    for await (const chunk of gunzip) if (Buffer.isBuffer(chunk)) yield chunk
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && String(error.code).startsWith('Z_'))) {
       throw error

@@ -15,7 +15,7 @@ export interface TableMembers {
  * Matches the header of a column with distinct IDs. An exported list has one column for each ID, such as
  * `person.distinct_ids.0`.
  */
-const DISTINCT_ID = /^(?:(?:person|actor)\.)?(?:event_)?distinct[_-]?ids?(?:\.\d+)?$/i
+const DISTINCT_ID = /^(?:(?:person|actor)\.)?(?:event_)?\$?distinct[_ -]?ids?(?:\.\d+)?$/i
 /**
  * The headers of columns with person UUIDs, the most reliable first. `uuid` is less reliable, because in a table of
  * events it is the UUID of the event.
@@ -36,7 +36,7 @@ const SEPARATORS = [',', ';', '\t'] as const
 export function readMemberTable(text: string): TableMembers {
   for (const separator of SEPARATORS) {
     const [header = []] = csvRecords(firstLine(text), separator, 'csv')
-    const columns = columnsOf(header)
+    const columns = columnsOf(header.map((name) => name.trim()))
     if (columns !== null) return membersBelow(text, separator, columns)
   }
   const cells = Array.from(csvRecords(text, ',', 'csv'), ([cell = '']) => cell)
@@ -79,8 +79,8 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
       isHeader = false
       continue
     }
-    const id = idColumns.map((column) => cells[column] ?? '').find((cell) => cell !== '')
-    const uuidText = uuidColumn === null ? '' : (cells[uuidColumn] ?? '')
+    const id = idColumns.map((column) => cells[column] ?? '').find((cell) => cell.trim() !== '')
+    const uuidText = uuidColumn === null ? '' : (cells[uuidColumn] ?? '').trim()
     const uuid = parseUuid(uuidText)
     if (id !== undefined) distinctIds.push(...idsOf(id))
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
@@ -94,13 +94,13 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
 }
 
 /**
- * Returns the distinct ID in a cell. If the cell begins with an apostrophe, an export for spreadsheets may have added
- * it. In that case, the ID is returned both without and with the apostrophe.
+ * Returns the distinct IDs that a cell may stand for. Blanks around it may be part of the ID or not. If it begins with
+ * an apostrophe, an export for spreadsheets may have added it. In both cases, all forms are returned.
  */
 function idsOf(cell: string): readonly string[] {
-  if (cell === '') return []
-  const plain = unguardedCell(cell)
-  return plain === null ? [cell] : [plain, cell]
+  const forms = new Set([cell, cell.trim()].flatMap((text) => [unguardedCell(text) ?? text, text]))
+  forms.delete('')
+  return cell.trim() === '' ? [] : [...forms]
 }
 
 /** Returns the text up to the first line break. Column names contain no line breaks. */

@@ -34,13 +34,17 @@ const ATTRS: readonly (readonly [query: string, filters: string])[] = [
  * properties.
  */
 export function checkDashboardFilters(filters: JsonObject, nowMs: number): void {
-  const { date_from, date_to, properties } = filters
+  const { date_from, date_to, explicitDate, properties } = filters
   // Each query on a dashboard adds these filters to the list of its own, so they must be a list.
   if (properties !== undefined && properties !== null && !Array.isArray(properties)) {
     throw invalidInput('filters.properties', 'must be a list of filters')
   }
   const under = {
-    dateRange: { date_from: date_from ?? null, date_to: date_to ?? null },
+    dateRange: {
+      date_from: date_from ?? null,
+      date_to: date_to ?? null,
+      explicitDate: explicitDate ?? null,
+    },
     properties: properties ?? [],
   }
   const fault = faultOf({ ...NUMBER, ...under }, nowMs)
