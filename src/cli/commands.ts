@@ -14,7 +14,10 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['cluster', [() => import('./commands/cluster.ts')]],
   ['init', [() => import('./commands/init.ts')]],
   ['login-link', [() => import('./commands/login-link.ts')]],
-  ['project', [() => import('./commands/project.ts')]],
+  [
+    'project',
+    [() => import('./commands/project.ts'), () => import('./commands/project-member.ts')],
+  ],
   ['snippet', [() => import('./commands/snippet.ts')]],
   ['key', [() => import('./commands/key.ts')]],
   ['user', [() => import('./commands/user.ts')]],

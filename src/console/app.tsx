@@ -1,7 +1,6 @@
 /** The console application: the login, the frame around every page, and the keyboard shortcuts. */
 import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import './console.css'
 import { followAddress, go, href, path } from './base/address.ts'
 import { ApiError, isOnline, reachDaemon } from './base/api.ts'
 import { inProjectPath } from './base/page.ts'

@@ -1,6 +1,6 @@
 /**
  * Re-exports everything from base/ and parts/ that pages use. Pages import only this file. The bundler then puts all of
- * it into one chunk, which is loaded with the first page.
+ * it into one file with the frame, which is loaded with the first page.
  */
 export { go, guardPage, href, path, query, setQuery, withQuery } from './base/address.ts'
 export {
@@ -14,6 +14,7 @@ export {
   type Shapes,
   send,
 } from './base/api.ts'
+export { CSV_ROWS_MAX } from './base/csv.ts'
 export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, parsed, percent, plain, seconds, time } from './base/format.ts'
 export { GOAL_TAG, useGoals } from './base/goals.ts'
@@ -27,6 +28,7 @@ export {
   valueLabel,
 } from './base/labels.ts'
 export { changed, useGet, useLoaded } from './base/loaded.ts'
+export { momentAt, wallAt } from './base/moment.ts'
 export { inProjectPath, pageId, pageOf, subId } from './base/page.ts'
 export {
   askQuery,
@@ -52,15 +54,19 @@ export { Chart } from './parts/chart.tsx'
 export type { Suggestion } from './parts/combobox.tsx'
 export { CopyButton, ExportMenu, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
+export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'
 export {
   AddFilter,
+  actionIn,
+  actionValue,
   addFilter,
   FilterChips,
   FilterFields,
   FilterList,
   filtersOfAddress,
   sentenceOfFilter,
+  useActionSuggestions,
   useEventNames,
   useEventSuggestions,
   usePropertyNames,
@@ -73,6 +79,7 @@ export { type Note, notesOfPage, type OpenNotes } from './parts/notes.tsx'
 export { act, Command, Empty, Failure, Got, Loading, Shown } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
+export { PropertyTable } from './parts/properties.tsx'
 export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'

@@ -1,5 +1,5 @@
 /**
- * `tenrec user`, `role` and `key` on a store while no daemon is running.
+ * `tenrec user`, `role`, `key` and the members of projects on a store while no daemon is running.
  *
  * @lane quick
  */
@@ -114,6 +114,66 @@ t.test('roles are created, changed, assigned, removed and deleted', async (t) =>
   t.equal((await json('role', 'list')).length, 1)
 })
 
+t.test('members of a project get a level, another level, and lose it', async (t) => {
+  const { path, plain, json } = await stopped(t)
+  const directory = new ProjectDirectory(path)
+  t.teardown(() => directory.close())
+  const [ann] = await json('user', 'create', '--email', 'ann@x.example')
+  await json('user', 'create', '--email', 'bob@x.example')
+  await json('project', 'create', '--name', 'Second')
+  const levels = () => {
+    directory.refreshIfChanged()
+    return directory.projectMembers(2).map(({ userId, level }) => [userId, level])
+  }
+  t.match(await json('project', 'set-member', '2', 'ANN@x.example', '--level', 'admin'), [
+    { project: 2, email: 'ann@x.example', level: 'admin', organization_level: 'member' },
+  ])
+  await json('project', 'set-member', '2', '3', '--level', 'editor')
+  t.strictSame(levels(), [
+    [2, 8],
+    [3, 1],
+  ])
+  t.match(await json('project', 'set-member', '2', '2', '--level', 'viewer'), [
+    { email: 'ann@x.example', level: 'viewer' },
+  ])
+  t.match(await json('project', 'members', '2'), [
+    { email: 'ann@x.example', level: 'viewer', uuid: ann?.['uuid'], joined_at: /T/ },
+    { email: 'bob@x.example', level: 'editor' },
+  ])
+  t.strictSame(await json('project', 'members', '1'), [])
+  t.match(await plain('project', 'remove-member', '2', 'bob@x.example'), {
+    exitCode: 0,
+    out: '',
+    err: 'Removed the member bob@x.example from project 2.\n',
+  })
+  t.strictSame(levels(), [[2, 0]])
+  const [latest, ...earlier] = await json('audit', 'list')
+  t.match(latest, { source: 'command_line', route: 'tenrec project remove-member', project: 2 })
+  t.match(earlier, [
+    { route: 'tenrec project set-member', project: 2, object: ann?.['uuid'] },
+    { route: 'tenrec project set-member', project: 2 },
+    { route: 'tenrec project set-member', project: 2, object: ann?.['uuid'] },
+  ])
+
+  t.match(await json('project', 'set', '2', '--private', 'true'), [{ private: true }])
+  directory.refreshIfChanged()
+  const second = directory.projects().find(({ id }) => id === 2)
+  t.equal(second?.isPrivate, true, 'the daemon sees the change')
+  const refused: readonly (readonly [readonly string[], number, RegExp])[] = [
+    [['project', 'members'], 2, /ID is missing/],
+    [['project', 'members', '9'], 1, /no project 9/],
+    [['project', 'set-member', '2', '3'], 2, /--level is missing/],
+    [['project', 'set-member', '2', '3', '--level', 'owner'], 2, /none of viewer, editor, admin/],
+    [['project', 'set-member', '9', '3', '--level', 'viewer'], 1, /no project 9/],
+    [['project', 'set-member', '2', 'nobody', '--level', 'viewer'], 1, /no user "nobody"/],
+    [['project', 'set-member', '2', '1', '--level', 'viewer'], 1, /Lower the level/],
+    [['project', 'remove-member', '2', '3'], 1, /no such member/],
+  ]
+  for (const [words, exitCode, err] of refused) {
+    t.match(await plain(...words), { exitCode, out: '', err }, words.join(' '))
+  }
+})
+
 t.test('keys belong to users, can be rotated, and give servers access to projects', async (t) => {
   const { path, plain, json } = await stopped(t)
   const directory = new ProjectDirectory(path)
@@ -164,10 +224,10 @@ t.test('keys belong to users, can be rotated, and give servers access to project
 })
 
 t.test('every command has a help text', async (t) => {
-  for (const name of ['user', 'role', 'key']) {
+  for (const name of ['user', 'role', 'key', 'project']) {
     const group = await run('help', name)
     t.match(group, { exitCode: 0, err: '' })
-    for (const [, words = ''] of group.out.matchAll(/^ {2}(\w+ \w+)/gm)) {
+    for (const [, words = ''] of group.out.matchAll(/^ {2}(\w+ [\w-]+)/gm)) {
       const help = await run(...words.split(' '), '--help')
       t.match(help, { exitCode: 0, err: '', out: `Usage: tenrec ${words}` })
     }

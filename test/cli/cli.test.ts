@@ -142,7 +142,10 @@ t.test('invalid use exits with status 2 and prints a suggestion on stderr', asyn
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['sevre'], /Unknown command 'sevre'\. Did you mean 'serve'\?/],
     [['banana'], /Unknown command 'banana'\.\nSee 'tenrec help'/],
-    [['project'], /'project' must be followed by one of create, list, set, show\./],
+    [
+      ['project'],
+      /'project' must be followed by one of create, list, set, show, members, set-member, remove-member\./,
+    ],
     [['project', 'lits'], /Did you mean 'project list'\?/],
     [['help', 'nothing'], /Unknown command 'nothing'/],
     [['version', '--jsno'], /Unknown option --jsno\. Did you mean --json\?/],

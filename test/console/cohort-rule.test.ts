@@ -20,6 +20,7 @@ import {
 
 const NAMES = {
   event: (name: string) => (name === '$pageview' ? 'Pageview' : name),
+  action: (id: string) => `action ${id}`,
   cohort: (id: number) => `cohort ${id}`,
   filter: ({ key, value }: Condition) => `${key} is ${String(value)}`,
 }
@@ -51,7 +52,7 @@ t.test('every condition is a part of a sentence', (t) => {
     [DID, `did ${ITSELF} in the last 7 days`],
     [{ ...DID, time_value: 1 }, `did ${ITSELF} in the last 1 day`],
     [{ ...DID, negation: true }, `did not do ${ITSELF} in the last 7 days`],
-    [{ ...DID, event_type: 'actions', key: '4' }, 'did action 4 in the last 7 days'],
+    [{ ...DID, event_type: 'actions', key: '4' }, 'did the action “action 4” in the last 7 days'],
     [OFTEN, `did ${ITSELF} at least 3 times in the last 7 days`],
     [
       { ...OFTEN, operator: 'lt', operator_value: 1 },
@@ -139,11 +140,19 @@ t.test('conditions that the fields cannot show are of another kind', (t) => {
     [{ type: 'cohort', key: 'id', value: 5, negation: true }, 'out'],
     [{ ...PRO, negation: true }, 'other'],
     [{ ...OFTEN, negation: true }, 'other'],
-    [{ ...OFTEN, operator: 'gt' }, 'other'],
-    [{ ...DID, event_type: 'actions' }, 'other'],
-    [{ ...DID, time_interval: 'year' }, 'other'],
+    [{ ...OFTEN, operator: 'gt' }, 'did'],
+    [{ ...DID, event_type: 'actions' }, 'did'],
+    [{ ...DID, time_interval: 'year' }, 'did'],
+    [{ ...DID, value: 'performed_event_sequence', seq_event: 'buy', ...RECENT }, 'sequence'],
+    [
+      { ...OFTEN, value: 'performed_event_regularly', min_periods: 1, total_periods: 2 },
+      'regularly',
+    ],
+    [{ ...DID, value: 'stopped_performing_event', ...RECENT }, 'stopped'],
+    [{ ...DID, value: 'restarted_performing_event', ...RECENT }, 'again'],
+    [{ ...DID, value: 'stopped_performing_event', ...RECENT, negation: true }, 'other'],
     [{ ...DID, time_value: undefined, explicit_datetime: '-7d' }, 'other'],
-    [{ ...DID, value: 'stopped_performing_event' }, 'other'],
+    [{ ...DID, value: 'performed_event_at_night' }, 'other'],
   ]
   for (const [condition, kind] of cases) t.equal(kindOf(condition), kind, JSON.stringify(condition))
   t.end()
@@ -160,6 +169,13 @@ t.test('a change of a condition keeps what both forms have', (t) => {
   t.strictSame(withOften(OFTEN, { operator: 'gte', times: 1 }), DID, 'at least once')
   t.strictSame(oftenOf(DID), { operator: 'gte', times: 1 })
   t.strictSame(oftenOf(OFTEN), { operator: 'gte', times: 3 })
+  t.strictSame(oftenOf({ ...OFTEN, operator: 'eq' }), { operator: 'exact', times: 3 })
+  const stopped = conditionOf('stopped', { ...filtered, event_type: 'actions', key: '4' }, null)
+  t.match(stopped, { key: '4', event_type: 'actions', event_filters: [PRO], seq_time_value: 7 })
+  const regularly = conditionOf('regularly', OFTEN, null)
+  t.match(regularly, { value: 'performed_event_regularly', time_value: 1, time_interval: 'week' })
+  t.match(withOften(regularly, { operator: 'gte', times: 1 }), { ...regularly, operator_value: 1 })
+  t.match(conditionOf('again', regularly, null), { time_value: 30, time_interval: 'day' })
   t.match(conditionOf('person', DID, null), { type: 'person', key: '' })
   t.match(conditionOf('in', DID, 4), { value: 4, operator: 'in' })
   t.match(conditionOf('out', { type: 'cohort', key: 'id', value: 6 }, 4), {
@@ -179,6 +195,14 @@ t.test('an incomplete rule says what is missing', (t) => {
   t.match(problem({ ...DID, time_value: 0 }), /whole number/)
   t.match(problem({ ...DID, event_filters: [{ ...PRO, key: '' }] }), /remove the event filter/)
   t.match(problem({ ...OFTEN, operator_value: 1.5 }), /whole number/)
-  t.equal(problem(PRO, OFTEN, { ...DID, value: 'stopped_performing_event' }), null)
+  const then = conditionOf('sequence', DID, null)
+  t.match(problem(then), /Choose an event/)
+  t.equal(problem({ ...then, seq_event: 'buy' }), null)
+  const regularly = conditionOf('regularly', DID, null)
+  t.match(problem({ ...regularly, min_periods: 5 }), /more periods than there are/)
+  t.match(problem({ ...regularly, total_periods: 0 }), /whole number/)
+  const stopped = conditionOf('stopped', { ...DID, time_value: 30 }, null)
+  t.match(problem({ ...stopped, seq_time_interval: 'week' }), /must be shorter/)
+  t.equal(problem(PRO, OFTEN, stopped, regularly), null)
   t.end()
 })

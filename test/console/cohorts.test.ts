@@ -1,12 +1,12 @@
 /**
- * Cohorts by behavior in the console, in Chromium: the fields of a rule, the size, counting again, and what uses a
- * cohort.
+ * Cohorts by behavior in the console, in Chromium: the fields of a rule for every kind of behavior, the size, counting
+ * again, and what uses a cohort.
  *
  * @lane browser
  */
 import t from 'tap'
 import { openWindow, startConsole } from '../fixtures/console.ts'
-import { askApi, capture } from '../fixtures/console-data.ts'
+import { askApi, capture, STRANGE } from '../fixtures/console-data.ts'
 
 const DAY_MS = 86_400_000
 const { daemon, browser } = await startConsole(t)
@@ -148,32 +148,124 @@ if (window !== null) {
   })
 
   t.test('a condition that the fields cannot show is kept', async (t) => {
-    const regular = {
+    const dated = {
       type: 'behavioral',
       key: 'bought',
       event_type: 'events',
-      value: 'performed_event_regularly',
-      operator: 'gte',
-      operator_value: 1,
-      time_value: 1,
-      time_interval: 'week',
-      min_periods: 2,
-      total_periods: 4,
+      value: 'performed_event',
+      explicit_datetime: '2026-01-01',
     }
-    const filters = { properties: { type: 'AND', values: [{ type: 'AND', values: [regular] }] } }
+    const filters = { properties: { type: 'AND', values: [{ type: 'AND', values: [dated] }] } }
     const { id } = await askApi<StoredCohort>(daemon, 'POST', 'projects/1/cohorts/', {
-      name: 'Regular',
+      name: 'Dated',
       filters,
     })
     await window.open(`/p/1/cohorts?id=${id}`)
-    await dialog
-      .getByText('did “bought” at least once in 2 of the last 4 periods of 1 week')
-      .waitFor()
+    await dialog.getByText('did “bought” since 2026-01-01').waitFor()
     await dialog.getByText('Only the API can change this condition.').waitFor()
-    await dialog.getByLabel('Name', { exact: true }).fill('Regulars')
+    await dialog.getByLabel('Name', { exact: true }).fill('Buyers of 2026')
     await window.answer('Save cohort')
     await page.getByText('Cohort saved.').waitFor()
-    t.strictSame((await stored('Regulars')).filters.properties.values, filters.properties.values)
+    const saved = await stored('Buyers of 2026')
+    t.strictSame(saved.filters.properties.values, filters.properties.values)
+    window.isSilent(t)
+  })
+
+  t.test('every kind of behavior has fields, for events and for actions', async (t) => {
+    const [strange = ''] = STRANGE
+    const action = await askApi<{ readonly id: number }>(daemon, 'POST', 'projects/1/actions/', {
+      name: strange,
+      steps: [{ event: 'bought' }],
+    })
+    await window.open('/p/1/cohorts')
+    await window.press('New cohort')
+    await dialog.getByLabel('Name', { exact: true }).fill('Every kind')
+    const fields = group('People who match')
+    const kind = fields.getByLabel('People who', { exact: true })
+    /** Types into the field of an event, and takes the suggestion that fits best. */
+    const pick = async (label: string, words: string) => {
+      await fields.getByLabel(label, { exact: true }).fill(words)
+      await page.keyboard.press('Enter')
+    }
+    const set = (label: string, words: string) =>
+      fields.getByLabel(label, { exact: true }).fill(words)
+    await pick('Event', strange)
+
+    await kind.selectOption('Did two events in order')
+    await pick('And then', 'cancelled')
+    await set('Within', '2')
+    await fields.getByLabel('Unit of “Within”').selectOption('weeks')
+    await window.answer('Create cohort')
+    const rule = async () => (await window.rows('Cohorts')).find(([name]) => name === 'Every kind')
+    const says = (words: string) =>
+      window.shows(
+        t,
+        async () => (await rule())?.[1],
+        `did the action “${strange}” ${words}`,
+        words,
+      )
+    await says('and within 2 weeks “cancelled”, in the last 30 days')
+    const values = async () => {
+      const [first] = (await stored('Every kind')).filters.properties.values
+      return (first as { readonly values: readonly object[] }).values
+    }
+    const common = { type: 'behavioral', key: String(action.id), event_type: 'actions' }
+    const month = { time_value: 30, time_interval: 'day' }
+    t.strictSame(await values(), [
+      {
+        ...common,
+        value: 'performed_event_sequence',
+        ...month,
+        seq_event: 'cancelled',
+        seq_event_type: 'events',
+        seq_time_value: 2,
+        seq_time_interval: 'week',
+      },
+    ])
+
+    await page.getByText('Every kind', { exact: true }).click()
+    await kind.selectOption('Did the event regularly')
+    await fields.getByLabel('How often', { exact: true }).selectOption('more than')
+    await set('Times', '2')
+    await set('In at least', '5')
+    await window.answer('Save cohort')
+    await page.getByText('The event cannot be in more periods than there are.').waitFor()
+    await set('Of the last', '6')
+    await window.answer('Save cohort')
+    await says('more than 2 times in 5 of the last 6 periods of 1 week')
+    t.match(await values(), [
+      {
+        ...common,
+        value: 'performed_event_regularly',
+        operator: 'gt',
+        operator_value: 2,
+        min_periods: 5,
+        total_periods: 6,
+        time_value: 1,
+        time_interval: 'week',
+      },
+    ])
+
+    await kind.selectOption('Stopped doing the event')
+    await set('But not in the last', '30')
+    await window.answer('Save cohort')
+    await page.getByText('The second time of a condition must be shorter').waitFor()
+    await set('But not in the last', '10')
+    await window.answer('Save cohort')
+    await says('in the last 30 days, but not in the last 10 days')
+    const recent = { seq_time_value: 10, seq_time_interval: 'day' }
+    t.match(await values(), [{ ...common, value: 'stopped_performing_event', ...month, ...recent }])
+
+    await kind.selectOption('Started doing the event again')
+    await set('But again in the last', '3')
+    await window.answer('Save cohort')
+    await says('again in the last 3 days after none in the last 30 days')
+
+    await kind.selectOption('Did the event for the first time')
+    await window.answer('Save cohort')
+    await says('for the first time in the last 30 days')
+    t.strictSame(await values(), [{ ...common, value: 'performed_event_first_time', ...month }])
+    t.equal(await page.evaluate('globalThis.isHit'), undefined, 'the name of the action is text')
     window.isSilent(t)
   })
 }

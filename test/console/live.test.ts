@@ -1,8 +1,10 @@
 /**
- * The page "Live" in Chromium: events as they arrive, lost events, and names that contain markup.
+ * The page "Events" in Chromium: events as they arrive, past events page by page, lost events, and names that contain
+ * markup.
  *
  * @lane browser
  */
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { LIVE_STREAMS_OF_SESSION_MAX } from '../../src/http/routes/limits.ts'
 import { openWindow, startConsole } from '../fixtures/console.ts'
@@ -130,6 +132,67 @@ if (window !== null) {
     },
   )
 
+  t.test('past events are read page by page, and the address keeps the page', async (t) => {
+    const HOUR_MS = 3_600_000
+    const day = (count: number) => new Date(Date.now() - count * 24 * HOUR_MS).toISOString()
+    const plan = (index: number) => (index % 2 === 0 ? 'pro' : 'free')
+    const batch = Array.from({ length: 60 }, (_, index) => ({
+      event: 'old',
+      distinct_id: `old-${index}`,
+      timestamp: new Date(Date.now() - 72 * HOUR_MS - index * 1000).toISOString(),
+      properties: { plan: plan(index) },
+    }))
+    await capture(...batch, { event: 'old', distinct_id: 'older', timestamp: day(40) })
+    await untilStored(source, batch.length + 1, 'event=old')
+    const ids = async () => (await window.rows('Past events')).map(([, , id]) => id)
+    const wanted = (from: number, to: number) =>
+      batch.slice(from, to).map(({ distinct_id: id }) => id)
+    await window.open('/p/1/live')
+    await page.getByRole('link', { name: 'Past events' }).click()
+    await page.getByLabel('Event', { exact: true }).fill('old')
+    await window.shows(t, ids, wanted(0, 50), 'the newest events of the last seven days')
+    await page.getByRole('link', { name: 'Older events' }).click()
+    await window.shows(t, ids, wanted(50, 60), 'the second page')
+    await page.reload()
+    await window.shows(t, ids, wanted(50, 60), 'the address has the page')
+    await page.locator('main tr.opens td').first().click()
+    await page.getByRole('dialog').getByText('stored', { exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('link', { name: 'Newest events' }).click()
+    await window.shows(t, ids, wanted(0, 50), 'back to the first page')
+    await page.goBack()
+    await window.shows(t, ids, wanted(50, 60), 'the back button')
+
+    await page.getByLabel('Time range', { exact: true }).selectOption('all')
+    await window.shows(
+      t,
+      async () => (await ids())[0],
+      'old-0',
+      'another range begins at its start',
+    )
+    t.notMatch(page.url(), /cursor/)
+    await page.getByRole('link', { name: 'Older events' }).click()
+    await window.shows(t, ids, [...wanted(50, 60), 'older'], 'all time reaches back further')
+    const saved = page.waitForEvent('download')
+    await window.press(/^Export: /)
+    await window.press('Download CSV')
+    const file = await readFile(await (await saved).path(), 'utf8')
+    t.equal(file.split('\n').filter((line) => line.includes(',old,')).length, 61, 'all pages')
+
+    await window.open(
+      `/p/1/live?tab=past&event=old&range=${day(41).slice(0, 10)}..${day(39).slice(0, 10)}`,
+    )
+    await window.shows(t, ids, ['older'], 'the days of a range')
+    const isPro = { key: 'plan', operator: 'exact', value: 'pro', type: 'event' }
+    const filter = encodeURIComponent(JSON.stringify(isPro))
+    await window.open(`/p/1/live?tab=past&event=old&filter=${filter}`)
+    const pro = batch.filter((_, index) => plan(index) === 'pro').map(({ distinct_id: id }) => id)
+    await window.shows(t, ids, pro, 'a filter on a property')
+    await window.open('/p/1/live?tab=past&event=nothing')
+    await page.getByText('No events match. Choose a longer range, or remove a filter.').waitFor()
+    window.isSilent(t)
+  })
+
   t.test('every name is shown as text', async (t) => {
     const rtl = '\u202eمرحبا\u202c'
     const strange = [
@@ -159,7 +222,8 @@ if (window !== null) {
       await drawer.getByText('stored', { exact: true }).waitFor()
       t.ok((await drawer.innerText()).includes(name), `${name} in the drawer`)
     }
-    for (const path of ['web', 'web?pages=InitialPage&sources=InitialUTMSource', 'live']) {
+    const paths = ['web', 'web?pages=InitialPage&sources=InitialUTMSource', 'live', 'live?tab=past']
+    for (const path of paths) {
       await window.open(`/p/1/${path}`)
       await page.locator('main tr.opens').first().waitFor()
       await page.waitForTimeout(QUIET_MS)

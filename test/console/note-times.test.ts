@@ -6,9 +6,9 @@
  */
 import t from 'tap'
 import { RANGES } from '../../src/console/base/days.ts'
+import { momentAt, wallAt } from '../../src/console/base/moment.ts'
 import { periodAt } from '../../src/console/base/note-times.ts'
 import { datesOf } from '../../src/console/base/query-address.ts'
-import { momentAt, wallAt } from '../../src/console/pages/notes/moment.ts'
 import { SHARED_RANGES } from '../../src/rules/saved/shared-access.ts'
 
 t.test('an annotation belongs to the period that contains it', async (t) => {

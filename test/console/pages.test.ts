@@ -20,10 +20,16 @@ const COLOURS = ['light', 'dark'] as const
 
 const { daemon, browser } = await startConsole(t)
 const made = await fillProject(daemon)
+const holdout = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/experiment_holdouts/', {
+  name: STRANGE[0],
+  description: STRANGE[1],
+  filters: [{ rollout_percentage: 5 }],
+})
 const experiment = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/experiments/', {
   name: STRANGE[0],
   description: STRANGE[1],
   feature_flag_key: 'checkout',
+  holdout_id: holdout.id,
   start_date: '2026-01-01T00:00:00Z',
   metrics: [{ metric_type: 'funnel', series: [{ kind: 'EventsNode', event: '$pageview' }] }],
 })
@@ -33,7 +39,9 @@ const CARD = 'main .card'
 const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[] = [
   ['/p/1/setup', '.ticks'],
   ['/p/1/web', '.tile-number'],
+  ['/p/1/web', 'dialog form', 'Share'],
   ['/p/1/live', '.badge'],
+  ['/p/1/live?tab=past', 'main tbody tr'],
   ['/p/1/live?tab=lost', CARD],
   ['/p/1/explore', '.plot svg'],
   ['/p/1/explore?by=event:plan&compare=1', '.plot svg'],
@@ -58,6 +66,8 @@ const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[
   [`/p/1/flags/${made.flag}?tab=history`, 'main .history'],
   ['/p/1/experiments', 'main tbody tr'],
   ['/p/1/experiments', 'dialog form', 'New experiment'],
+  ['/p/1/experiments/holdouts', 'main tbody tr'],
+  ['/p/1/experiments/holdouts', 'dialog form', 'New holdout'],
   [`/p/1/experiments/${experiment.id}`, 'main .verdict'],
   [`/p/1/experiments/${experiment.id}`, 'dialog form', 'Ship a variant'],
   ['/p/1/cohorts', 'main tbody tr'],
@@ -133,7 +143,12 @@ if (window !== null) {
   t.test('every name is shown as text', async (t) => {
     const experimentPage = `experiments/${experiment.id}`
     const lists = ['persons', 'groups', 'flags', 'cohorts', 'dashboards']
-    for (const view of [...lists, `persons/${made.person}`, experimentPage]) {
+    for (const view of [
+      ...lists,
+      `persons/${made.person}`,
+      experimentPage,
+      'experiments/holdouts',
+    ]) {
       await window.open(`/p/1/${view}`)
       await page.locator('main tbody tr').first().waitFor()
       await window.settled()

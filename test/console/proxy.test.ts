@@ -71,7 +71,7 @@ t.test(
     const { out: link } = await runCommand('login-link', '--data-dir', dataDir, ...args)
     t.match(link, `${PUBLIC_URL}/console/#login=`)
     await page.goto(link.trim())
-    await page.getByRole('link', { name: 'Live' }).click()
+    await page.getByRole('link', { name: 'Events', exact: true }).click()
     t.equal(page.url(), `${PUBLIC_URL}/console/p/1/live`)
     t.match(await page.context().cookies(), [
       { name: '__Host-tenrec', secure: true, httpOnly: true, sameSite: 'Strict', path: '/' },

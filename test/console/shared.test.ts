@@ -58,6 +58,48 @@ const sharing = await ask<{ access_token: string }>('PATCH', `dashboards/${board
 const PATH = `/shared/${sharing.access_token}`
 
 if (browser !== null) {
+  t.test('the page Web is shared with its range, its filters and its numbers', async (t) => {
+    const window = await openWindow(browser, { url: daemon.url })
+    const { page } = window
+    const filter = { key: '$pathname', operator: 'exact', value: '/', type: 'event' }
+    const address = new URLSearchParams({ range: '28d', filter: JSON.stringify(filter) })
+    await window.open(`/p/1/web?${address.toString()}&pages=InitialPage`)
+    await page.locator('.tile .tile-number', { hasText: /\d/ }).first().waitFor()
+    await window.settled()
+    const tiles = await page.locator('.tile-number').allInnerTexts()
+    const shown = (await window.rows('Entry pages')).map(([path, visitors = '']) => [
+      path,
+      visitors.split(' ').at(-1),
+    ])
+    await window.press('Share')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name', { exact: true }).fill(HOSTILE)
+    await window.answer('Create dashboard')
+    await page.getByRole('dialog', { name: 'Share this dashboard' }).waitFor()
+    await dialog.getByRole('switch', { name: /Everyone who has the link/ }).click()
+    const link = await dialog
+      .getByRole('link', { name: 'Open the shared page' })
+      .getAttribute('href')
+    await page.keyboard.press('Escape')
+    await page.locator('.tile-number').first().waitFor()
+    await window.settled()
+    t.strictSame(await page.locator('.tile-number').allInnerTexts(), tiles, 'on the dashboard')
+    window.isSilent(t)
+
+    const stranger = await openWindow(browser, { url: daemon.url, key: null })
+    await stranger.page.goto(String(link))
+    await stranger.page.getByRole('heading', { level: 1, name: HOSTILE }).waitFor()
+    t.strictSame(await stranger.page.locator('.tile-number').allInnerTexts(), tiles, 'for a reader')
+    const entries = (await stranger.rows('InitialPage')).map(([path, visitors]) => [path, visitors])
+    t.strictSame(entries, shown)
+    t.equal(await stranger.page.locator('.plot svg').count(), 1)
+    const text = await stranger.page.locator('main').innerText()
+    t.match(text, /Last 28 days/)
+    t.notMatch(text, /undefined|NaN|\[object/)
+    t.equal(await stranger.page.evaluate('globalThis.isHit'), undefined)
+    stranger.isSilent(t)
+  })
+
   t.test(
     'a stranger sees charts, ranges, texts and the time, and nothing that leads elsewhere',
     async (t) => {

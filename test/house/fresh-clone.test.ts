@@ -19,7 +19,7 @@ const TOOLS =
 const NPM = `
 const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
 const words = process.argv.slice(2)
-const BUNDLED = ['esbuild', '@esbuild', 'preact', '@preact', 'd3-sankey', 'd3-array', 'd3-shape', 'd3-path', 'internmap', 'openapi-fetch', 'openapi-typescript-helpers', 'oxc-minify', '@oxc-minify', '@gfx', 'base64-js']
+const BUNDLED = ['esbuild', '@esbuild', 'preact', '@preact', 'openapi-fetch', 'openapi-typescript-helpers', 'oxc-minify', '@oxc-minify', '@gfx', 'base64-js']
 appendFileSync('asked', words.filter((word) => !/^--(no-audit|no-fund|loglevel|include)/.test(word)).join(' ') + '\\n')
 if (words[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
 mkdirSync('node_modules', { recursive: true })

@@ -45,13 +45,11 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
     'base/query-address.ts',
     'parts/answers.tsx',
     'parts/behind.tsx',
-    'parts/event.tsx',
-    'parts/properties.tsx',
     'parts/tile.tsx',
   ],
   areas: ['pages/'],
   'routes.ts': ['base/', 'areas/', 'pages/'],
-  'app.tsx': ['base/', 'parts/', 'kit.ts', 'routes.ts', 'shared.tsx', 'console.css'],
+  'app.tsx': ['base/', 'parts/', 'kit.ts', 'routes.ts', 'shared.tsx'],
   'shared.tsx': ['base/query-address.ts', 'kit.ts', 'parts/answers.tsx', 'parts/tile.tsx'],
 }
 
@@ -84,8 +82,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
 const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   preact: ['console/'],
   'preact/hooks': ['console/'],
-  '@preact/signals': ['console/'],
-  'd3-sankey': ['console/parts/paths.tsx'],
+  '@preact/signals-core': ['console/'],
 }
 
 /** These floors only compute: no file, socket, thread, clock or random number. */

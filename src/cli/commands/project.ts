@@ -22,6 +22,8 @@ const KEY_OPTION: OptionTexts = {
     'Project key, which SDKs send with every request. A new project without it gets a random key.',
 }
 const CHANGE_OPTIONS: OptionTexts = {
+  '--private BOOLEAN':
+    'Whether only its members, and administrators of the organization, may use the project. Default: false.',
   '--group-types-closed BOOLEAN': 'Whether events cannot create new group types. Default: false.',
   '--autocapture-opt-out BOOLEAN':
     'Whether automatic capture of clicks, changes and form submissions in browsers is off.',
@@ -102,6 +104,7 @@ function readChanges(input: CommandInput): ProjectChanges {
     name: input.text('name'),
     apiKey: input.text('project-key'),
     isIpAnonymized: input.boolean('anonymize-ips'),
+    isPrivate: input.boolean('private'),
     areGroupTypesClosed: input.boolean('group-types-closed'),
     isAutocaptureOff: input.boolean('autocapture-opt-out'),
     areExceptionsCaptured: input.boolean('autocapture-exceptions-opt-in'),
@@ -193,6 +196,7 @@ function describeProject(project: Project) {
     name: project.name,
     api_key: project.apiKey,
     anonymize_ips: project.isIpAnonymized,
+    private: project.isPrivate === true,
     group_types_closed: project.areGroupTypesClosed === true,
     autocapture_opt_out: project.isAutocaptureOff,
     autocapture_exceptions_opt_in: project.areExceptionsCaptured,

@@ -54,16 +54,18 @@ export async function projectOf(input: CommandInput, id: number, hint = ''): Pro
 }
 
 /**
- * Changes users, projects, keys or roles, in one transaction with the audit log entry of the command. Throws the errors
- * of `withStore`.
+ * Changes users, projects, keys or roles, in one transaction with the audit log entry of the command. `about` returns
+ * the project and the object of the entry; by default, the entry has no project, and its object is the first word after
+ * the command. Throws the errors of `withStore`.
  */
 export function changeOrganization<T>(
   input: CommandInput,
   action: (store: OrganizationStore) => T,
+  about: (result: T) => Partial<Pick<AuditEntry, 'projectId' | 'objectId'>> = () => ({}),
 ): Promise<T> {
   return withStore(input, true, ({ organization }) =>
     organization.noted(
-      () => commandEntry(input, null),
+      (result) => ({ ...commandEntry(input, null), ...about(result) }),
       () => action(organization),
     ),
   )

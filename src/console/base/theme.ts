@@ -1,5 +1,5 @@
 /** The colour theme of the console: light, dark, or like the system. */
-import { signal } from '@preact/signals'
+import { signal } from '@preact/signals-core'
 
 /** The themes that the reader can choose. */
 export const THEMES = ['auto', 'light', 'dark'] as const

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import {
   Ask,
   act,
+  actionValue,
   ago,
   Button,
   changed,
@@ -30,6 +31,7 @@ import {
   say,
   sentenceOfFilter,
   setQuery,
+  useActionSuggestions,
   useGet,
   useLoaded,
 } from '../kit.ts'
@@ -50,7 +52,7 @@ const COUNTING_MS = 1000
 export default function CohortsPage() {
   const id = query.value.get('id')
   const cohorts = useCohorts()
-  const names = namesOf(cohorts)
+  const names = useNames(cohorts)
   return (
     <Page title="Cohorts" aside={may('cohort:write') && <NewCohort cohorts={cohorts} />}>
       <List
@@ -82,10 +84,13 @@ function useCohorts(): OtherCohorts {
   return (data?.results ?? []).map(({ id, name }) => [id, name] as const)
 }
 
-function namesOf(cohorts: OtherCohorts): RuleNames {
+/** Returns the names that the sentence of a rule needs. */
+function useNames(cohorts: OtherCohorts): RuleNames {
   const known = new Map(cohorts)
+  const actions = useActionSuggestions()
   return {
     event: eventLabel,
+    action: (id) => actions.find(({ value }) => value === actionValue(id))?.words || `number ${id}`,
     cohort: (id) => known.get(id) ?? `number ${id}`,
     filter: (filter) => sentenceOfFilter(filter as unknown as PropertyFilter),
   }
@@ -165,6 +170,7 @@ function NewCohortForm({ cohorts, close }: { cohorts: OtherCohorts; close: () =>
   const [rule, setRule] = useState(NEW_RULE)
   const [kind, setKind] = useState({ isList: false, ids: '' })
   const { isList, ids } = kind
+  const names = useNames(cohorts)
   return (
     <Form
       action="Create cohort"
@@ -187,7 +193,7 @@ function NewCohortForm({ cohorts, close }: { cohorts: OtherCohorts; close: () =>
         values={kind}
         set={(changes) => setKind({ ...kind, ...changes })}
       />
-      {!isList && <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={namesOf(cohorts)} />}
+      {!isList && <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={names} />}
     </Form>
   )
 }
@@ -201,6 +207,7 @@ function refuse(problem: string): false {
 function CohortDrawer({ id, cohorts }: { id: number; cohorts: OtherCohorts }) {
   const loaded = useGet('project/cohorts/{cohort_id}/', { cohort_id: id })
   const others = cohorts.filter(([one]) => one !== id)
+  const names = useNames(cohorts)
   return (
     <Dialog title={loaded.data?.name ?? 'Cohort'} close={() => setQuery({ id: null })} side>
       <Shown of={loaded}>
@@ -210,7 +217,7 @@ function CohortDrawer({ id, cohorts }: { id: number; cohorts: OtherCohorts }) {
             {may('cohort:write') ? (
               <CohortForm key={cohort.id} cohort={cohort} cohorts={others} />
             ) : (
-              <p>{wordsOf(cohort, namesOf(cohorts))}</p>
+              <p>{wordsOf(cohort, names)}</p>
             )}
             <UsedBy id={id} />
           </>
@@ -316,6 +323,7 @@ function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
 
 function CohortForm({ cohort, cohorts }: { cohort: Cohort; cohorts: OtherCohorts }) {
   const [rule, setRule] = useState<Rule>(() => ruleOf(cohort.filters.properties))
+  const names = useNames(cohorts)
   return (
     <Form
       action="Save cohort"
@@ -335,7 +343,7 @@ function CohortForm({ cohort, cohorts }: { cohort: Cohort; cohorts: OtherCohorts
       {cohort.is_static ? (
         <p class="quiet">This is a static list. “Save as cohort” in the list of people behind a number creates one.</p>
       ) : (
-        <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={namesOf(cohorts)} />
+        <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={names} />
       )}
     </Form>
   )

@@ -26,6 +26,7 @@ import {
   useLoaded,
 } from '../kit.ts'
 import { StateBadge } from './experiment/badge.tsx'
+import { useHoldoutField } from './experiment/holdouts.ts'
 import { Interval, scaleOf } from './experiment/interval.tsx'
 import { metricFields } from './experiment/metric-fields.ts'
 import { Steps } from './experiment/steps.tsx'
@@ -290,7 +291,15 @@ function Plan({ experiment }: { experiment: Experiment }) {
     <Card title="Plan" aside={isChangeable && <ChangePlan experiment={experiment} />}>
       <p>Variants: {variants.map(({ key, rollout_percentage: share }) => `${key} ${exact(share)} %`).join(', ')}.</p>
       <p>Smallest change that matters: {planned}.</p>
-      {experiment.holdout && <p>Kept out by the holdout “{experiment.holdout.name}”.</p>}
+      {experiment.holdout && (
+        <p>
+          Kept out: the people of the holdout{' '}
+          <a href={pageOf('/experiments/holdouts')}>
+            <bdi>{experiment.holdout.name}</bdi>
+          </a>
+          .
+        </p>
+      )}
     </Card>
   )
 }
@@ -298,6 +307,8 @@ function Plan({ experiment }: { experiment: Experiment }) {
 function ChangePlan({ experiment }: { experiment: Experiment }) {
   const { id, name, description, parameters } = experiment
   const { feature_flag_variants: _, minimum_detectable_effect: effect, ...others } = parameters
+  const isDraft = stateOf(experiment) === 'Draft'
+  const holdoutField = useHoldoutField(experiment.holdout_id, isDraft)
   return (
     <Ask
       label="Change"
@@ -311,10 +322,12 @@ function ChangePlan({ experiment }: { experiment: Experiment }) {
           type: 'number',
           value: effect == null ? '' : String(effect),
         },
+        holdout: holdoutField,
       }}
-      submit={async ({ effect: chosen, ...words }) => {
+      submit={async ({ effect: chosen, holdout, ...words }) => {
         const planned = chosen === '' ? {} : { minimum_detectable_effect: Number(chosen) }
-        await patch('project/experiments/{id}/', { id }, { ...words, parameters: { ...others, ...planned } })
+        const kept = isDraft ? { holdout_id: holdout === '' ? null : Number(holdout) } : {}
+        await patch('project/experiments/{id}/', { id }, { ...words, ...kept, parameters: { ...others, ...planned } })
         say('The experiment is saved.')
       }}
     />

@@ -10,6 +10,7 @@ import {
   listOf,
   may,
   Page,
+  pageOf,
   pageQuery,
   post,
   query,
@@ -19,6 +20,7 @@ import {
   useEventSuggestions,
 } from '../kit.ts'
 import { StateBadge } from './experiment/badge.tsx'
+import { useHoldoutField } from './experiment/holdouts.ts'
 import { metricFields } from './experiment/metric-fields.ts'
 import { CONCLUSIONS, type Experiment, equalVariants, metricOf } from './experiment/words.ts'
 
@@ -51,6 +53,7 @@ export default function ExperimentsPage() {
         options={ORDERS}
         change={(chosen) => setQuery({ order: chosen || null, offset: null })}
       />
+      {may('experiment_holdout:read') && <a href={pageOf('/experiments/holdouts')}>Holdouts</a>}
       {may('experiment:write') && <NewExperiment />}
     </>
   )
@@ -131,6 +134,7 @@ function NewExperiment() {
 
 function NewExperimentForm() {
   const events = useEventSuggestions()
+  const holdoutField = useHoldoutField(null)
   return (
     <Form
       action="Create experiment"
@@ -154,8 +158,9 @@ function NewExperimentForm() {
           value: '10',
           hint: 'The page of the experiment uses it to say how long it takes.',
         },
+        holdout: holdoutField,
       }}
-      submit={async ({ name, key, variants, effect, ...metric }) => {
+      submit={async ({ name, key, variants, effect, holdout, ...metric }) => {
         const keys = ['control', ...listOf(variants).filter((one) => one !== 'control')]
         const body = {
           name,
@@ -165,6 +170,7 @@ function NewExperimentForm() {
             ...(effect !== '' && { minimum_detectable_effect: Number(effect) }),
           },
           metrics: metric.event === '' ? [] : [metricOf(metric)],
+          ...(holdout !== '' && { holdout_id: Number(holdout) }),
         }
         const { id } = await post('project/experiments/', {}, body as never)
         go(inProjectPath(`/experiments/${id}`))

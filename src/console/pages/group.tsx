@@ -4,6 +4,7 @@ import {
   askQuery,
   Card,
   Empty,
+  EventDrawer,
   eventLabel,
   exact,
   get,
@@ -11,6 +12,7 @@ import {
   inProjectPath,
   may,
   Page,
+  PropertyTable,
   pageId,
   pageOf,
   plain,
@@ -27,8 +29,6 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
-import { EventDrawer } from '../parts/event.tsx'
-import { PropertyTable } from '../parts/properties.tsx'
 
 type Group = Shapes['Group']
 type Event = Shapes['Event']

@@ -1,4 +1,4 @@
-/** The page "Live": events as they arrive, and the fate of events that were not stored. */
+/** The page "Events": events as they arrive, past events, and the fate of events that were not stored. */
 import { useState } from 'preact/hooks'
 import {
   query as address,
@@ -6,12 +6,10 @@ import {
   type Column,
   counted,
   Empty,
-  eventLabel,
   exact,
   Failure,
   Loading,
   Page,
-  pageOf,
   project,
   Search,
   setQuery,
@@ -21,9 +19,11 @@ import {
   time,
   useEventNames,
 } from '../kit.ts'
+import { EVENT_COLUMNS } from './live/event-columns.tsx'
 import type { LiveEvent, LiveState } from './live/event-stream.ts'
 import { LiveDrawer } from './live/live-drawer.tsx'
 import { Lost } from './live/lost.tsx'
+import { Past } from './live/past.tsx'
 import { LIVE_ROWS_MAX, type Live, useLive } from './live/use-live.ts'
 import { SNIPPETS } from './setup/snippets.ts'
 
@@ -37,18 +37,21 @@ const STATES: Readonly<Record<LiveState, string>> = {
 }
 
 const TABS = [
-  ['stream', 'Stream'],
+  ['stream', 'Live'],
+  ['past', 'Past events'],
   ['lost', 'Rejected events'],
 ] as const
 
 /**
- * The page "Live". One tab shows the stream of events, with a drawer for each event, and the other tab rejected events.
+ * The page "Events". Its tabs show the stream of events, the stored events of a date range, and rejected events. An
+ * event opens in a drawer.
  */
 export default function LivePage() {
   const opened = address.value.get('open')
+  const View = { stream: Stream, past: Past, lost: Lost }[tabOf(TABS, 'tab')]
   return (
-    <Page title="Live" aside={<Tabs label="Views" tabs={TABS} parameter="tab" without={['open']} />}>
-      {tabOf(TABS, 'tab') === 'lost' ? <Lost /> : <Stream />}
+    <Page title="Events" aside={<Tabs label="Views" tabs={TABS} parameter="tab" without={['open', 'cursor']} />}>
+      <View />
       {opened !== null && <LiveDrawer key={opened} uuid={opened} />}
     </Page>
   )
@@ -94,21 +97,8 @@ function Stream() {
 
 const COLUMNS: readonly Column<LiveEvent>[] = [
   ['Time', ({ timestamp }) => <time>{time(timestamp, 'clock')}</time>],
-  ['Event', ({ event }) => eventLabel(event), 'cut'],
-  ['Person', (event) => <Who event={event} />],
-  ['Page or SDK', whereOf, 'minor cut'],
+  ...EVENT_COLUMNS,
 ]
-
-function Who({ event: { person_id: id, person_mode: mode, distinct_id: distinctId } }: { event: LiveEvent }) {
-  const words = <bdi class="cut">{distinctId}</bdi>
-  return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
-}
-
-/** Returns the path or the screen of an event. The host is left out, because all events of a site have the same one. */
-function whereOf({ properties }: LiveEvent): string {
-  const { $pathname: path, $screen_name: screen, $lib: library } = properties
-  return String(path ?? screen ?? library ?? '')
-}
 
 function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: boolean }) {
   const curl = SNIPPETS.find(({ id }) => id === 'curl')

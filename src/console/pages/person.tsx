@@ -20,6 +20,7 @@ import {
   List,
   may,
   Page,
+  PropertyTable,
   pageId,
   pageOf,
   plain,
@@ -34,7 +35,6 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
-import { PropertyTable } from '../parts/properties.tsx'
 import { Timeline } from './person/timeline.tsx'
 
 type Person = Shapes['Person']

@@ -40,6 +40,7 @@ import { Details } from './web/details.tsx'
 import { chosenGoal, GoalChoice } from './web/goal-choice.tsx'
 import { ReportBox } from './web/report-card.tsx'
 import { CARDS } from './web/reports.ts'
+import { ShareWeb } from './web/share.tsx'
 import { FigureTiles, type OverviewItem } from './web/tiles.tsx'
 import { WebChart } from './web/web-chart.tsx'
 
@@ -83,6 +84,7 @@ export default function WebPage() {
       <AddFilter />
       {may('action:read') && <GoalChoice />}
       <RangePicker compares="year" />
+      <ShareWeb properties={properties} goal={goal} />
       <Menu label="Options of the page">
         <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
         <a href={pageOf('/settings')}>Edit goals</a>

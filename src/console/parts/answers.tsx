@@ -5,8 +5,8 @@
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { bucketText } from '../base/days.ts'
-import { exact, percent, plain, short, time, wallTime } from '../base/format.ts'
-import { counted } from '../base/labels.ts'
+import { exact, percent, plain, seconds, short, time, wallTime } from '../base/format.ts'
+import { counted, countryName } from '../base/labels.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { isOngoing } from '../base/range.ts'
 import { type Behind, Count, type OpenPersons as Open, PersonsBehind, type PersonsUrl } from './behind.tsx'
@@ -16,6 +16,7 @@ import { Funnel } from './funnel.tsx'
 import { Empty } from './notice.tsx'
 import { type Edge, Paths } from './paths.tsx'
 import { type Column, Table } from './table.tsx'
+import { Tile, Tiles } from './tiles.tsx'
 import { isValues, Values } from './values.tsx'
 
 /** Shows the answer to a query. */
@@ -54,6 +55,89 @@ const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => ComponentChild
   FunnelsQuery: (props) => <Funnel {...props} />,
   RetentionQuery: (props) => <Retention {...props} />,
   PathsQuery: (props) => <PathsView {...props} />,
+  WebOverviewQuery: (props) => <WebFigures {...props} />,
+  WebTrendsQuery: (props) => <WebLines {...props} />,
+  WebStatsTableQuery: (props) => <WebTable {...props} />,
+}
+
+interface WebFigure {
+  readonly key: string
+  readonly kind: string
+  readonly value: number | null
+}
+
+/** The figures of a site, as on the page "Web". */
+function WebFigures({ results }: ViewProps<readonly WebFigure[]>) {
+  const text = ({ kind, value }: WebFigure) => {
+    if (kind === 'duration_s') return seconds(value)
+    return kind === 'percentage' ? percent(value === null ? null : value / 100) : exact(value)
+  }
+  return (
+    <Tiles>
+      {results.map((figure) => (
+        <Tile key={figure.key} label={figure.key.replace(/^./, (first) => first.toUpperCase())}>
+          {text(figure)}
+        </Tile>
+      ))}
+    </Tiles>
+  )
+}
+
+interface WebPeriod {
+  readonly bucket: string
+  readonly metrics: Readonly<Record<string, number>>
+}
+
+/** The metrics that the chart of a site shows, with their labels. */
+const WEB_METRICS = [
+  ['UniqueUsers', 'Visitors'],
+  ['PageViews', 'Views'],
+] as const
+
+/** The visitors and the views of a site over time. An answer without them is shown as a list. */
+function WebLines({ query, results }: ViewProps<readonly WebPeriod[]>) {
+  const step = String(query['interval'] ?? 'day')
+  const days = results.map(({ bucket }) => bucket)
+  const shown = WEB_METRICS.filter(([name]) => results[0]?.metrics[name] !== undefined)
+  if (shown.length === 0) return <Items results={results} query={query} />
+  return (
+    <Chart
+      label={shown.map(([, label]) => label).join(' and ')}
+      labels={days.map((day) => bucketText(day, step))}
+      days={days}
+      step={step}
+      lines={shown.map(([name, label]) => ({ label, data: results.map(({ metrics }) => metrics[name] ?? 0) }))}
+      isOpen={isOngoing(days.at(-1), step)}
+      query={query}
+    />
+  )
+}
+
+type WebPart = string | number | null
+/** A row: a value, and pairs of a number in the range and the number in the period before it. */
+type WebRow = readonly [value: WebPart | readonly WebPart[], ...pairs: (readonly (number | null)[])[]]
+
+/** The visitors of a site for each value of a property. */
+function WebTable({ query, results }: ViewProps<readonly WebRow[]>) {
+  // The rows of this table count clicks and errors instead of visitors.
+  if (query['breakdownBy'] === 'FrustrationMetrics') return <Items results={results} query={query} />
+  const nameOf = (value: WebPart | readonly WebPart[]) => {
+    const parts = [value].flat().filter((part) => part !== null)
+    if (parts.length === 0) return '(none)'
+    return (query['breakdownBy'] === 'Country' && countryName(String(parts[0]))) || parts.join(', ')
+  }
+  return (
+    <Table
+      label={String(query['breakdownBy'])}
+      rows={results}
+      query={query}
+      columns={[
+        ['Value', ([value]) => nameOf(value), 'cut'],
+        ['Visitors', ([, visitors]) => visitors?.[0], 'count'],
+        [query['conversionGoal'] ? 'Conversions' : 'Views', ([, , others]) => others?.[0], 'count'],
+      ]}
+    />
+  )
 }
 
 /**

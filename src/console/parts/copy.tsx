@@ -86,7 +86,7 @@ export function FileButton({ name, type, text, label }: FileProps) {
 
 /**
  * The rows of a list, and how many rows the list has. If the list is too long for a file, `rows` contains fewer than
- * `count`.
+ * `count`, which is infinite if the list cannot tell its length.
  */
 export interface AllRows {
   readonly rows: readonly object[]
@@ -108,8 +108,8 @@ export function ExportMenu({ name, rows, all, query, children }: TakeAlongProps)
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   async function table() {
     const found = all === undefined ? { rows: rows().slice(0, CSV_ROWS_MAX), count: rows().length } : await all()
-    if (found.count > found.rows.length)
-      say(`The file has the first ${exact(found.rows.length)} of ${exact(found.count)} rows.`)
+    const words = Number.isFinite(found.count) ? ` of ${exact(found.count)}` : ''
+    if (found.count > found.rows.length) say(`The file has the first ${exact(found.rows.length)}${words} rows.`)
     return csvOf(found.rows)
   }
   return (

@@ -9,7 +9,7 @@ import { plain, short } from '../base/format.ts'
 import { useGet, useLoaded } from '../base/loaded.ts'
 import { conditionWords, OPERATORS } from '../base/operators.ts'
 import type { PropertyFilter } from '../base/queries.ts'
-import { project } from '../base/session.ts'
+import { may, project } from '../base/session.ts'
 import type { Suggestion } from './combobox.tsx'
 import { Button, Choice, TextField } from './fields.tsx'
 
@@ -25,9 +25,9 @@ export function filtersOfAddress(): readonly PropertyFilter[] {
   })
 }
 
-/** Writes filters to the URL. */
+/** Writes filters to the URL. A list then shows its first page. */
 function setFilters(filters: readonly PropertyFilter[]): void {
-  setQuery({ filter: filters.map((filter) => JSON.stringify(filter)) })
+  setQuery({ filter: filters.map((filter) => JSON.stringify(filter)), offset: null, cursor: null })
 }
 
 /**
@@ -119,6 +119,23 @@ export function useEventSuggestions(): readonly Suggestion[] {
     group: EVENT_GROUPS[name.startsWith('$') ? 1 : 0],
   }))
   return EVENT_GROUPS.flatMap((group) => all.filter((one) => one.group === group))
+}
+
+/** Returns the value that stands for an action in a field for event names. No event can have this name. */
+export const actionValue = (id: unknown) => `\u0000${String(id)}`
+
+/** Returns the number of the action that the value of a field for event names stands for. Null for an event. */
+export function actionIn(value: string): string | null {
+  return value.startsWith('\u0000') ? value.slice(1) : null
+}
+
+/** Returns the actions of the project as suggestions for a field for event names. */
+export function useActionSuggestions(): readonly Suggestion[] {
+  const { data } = useLoaded(`actions ${project.value.id}`, async (signal) => {
+    if (!may('action:read')) return []
+    return (await get('project/actions/', { limit: NAMES_MAX }, signal)).results
+  })
+  return (data ?? []).map(({ id, name }) => ({ value: actionValue(id), words: name ?? '', group: 'Actions' }))
 }
 
 /** Returns known values of a property that contain `begun`, the text that the reader has typed so far. */

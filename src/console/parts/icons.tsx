@@ -2,7 +2,7 @@
 const SHAPES: Readonly<Record<string, string>> = {
   setup: 'M4 12l5 5L20 6',
   web: 'M12 3a9 9 0 100 18 9 9 0 000-18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18',
-  live: 'M3 12h4l3-8 4 16 3-8h4',
+  events: 'M3 12h4l3-8 4 16 3-8h4',
   explore: 'M4 20V10M10 20V4M16 20v-8M22 20H2',
   dashboards: 'M4 4h7v9H4zM13 4h7v5h-7zM13 11h7v9h-7zM4 15h7v5H4z',
   persons: 'M12 12a4 4 0 100-8 4 4 0 000 8zM4 21c0-5 4-7 8-7s8 2 8 7',

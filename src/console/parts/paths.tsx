@@ -1,5 +1,4 @@
-/** Shows the paths that people took through a site as a Sankey diagram, which d3-sankey lays out, and as a table. */
-import { type SankeyLink, type SankeyNode, sankey, sankeyLeft } from 'd3-sankey'
+/** Shows the paths that people took through a site as a Sankey diagram and as a table. */
 import { seconds } from '../base/format.ts'
 import { counted } from '../base/labels.ts'
 import type { Query } from '../base/queries.ts'
@@ -64,56 +63,123 @@ function rowOf({ source, target, value, average_conversion_time: ms }: Edge): ob
   return { from: placedOf(source), to: placedOf(target), times: value, mean_seconds: Math.round(ms / 1000) }
 }
 
-/** Returns where the nodes and the links of a diagram with this height are drawn. */
-function layOut(edges: readonly Edge[], names: readonly string[], height: number) {
-  const nodes = names.map((name) => ({ name }))
-  const links = edges.map((edge) => ({ source: edge.source, target: edge.target, value: edge.value, edge }))
-  const lay = sankey<{ name: string }, { edge: Edge }>()
-    .nodeId(({ name }) => name)
-    .nodeAlign(sankeyLeft)
-  const area: [[number, number], [number, number]] = [
-    [0, 4],
-    [WIDTH, height - 4],
-  ]
-  return lay.nodeWidth(8).nodePadding(14).extent(area)({ nodes, links })
+/** A step in the diagram: a bar as high as its share of the people. `in` and `out` are where the next link ends. */
+interface Bar {
+  readonly name: string
+  readonly step: number
+  readonly value: number
+  x: number
+  y: number
+  height: number
+  in: number
+  out: number
 }
 
-type Link = SankeyLink<{ name: string }, { edge: Edge }>
+const BAR_WIDTH = 8
+const GAP = 14
+const MARGIN = 4
 
-/** Returns the SVG path of a link, from the right side of its source to the left side of its target. */
-function curveOf({ source, target, y0 = 0, y1 = 0 }: Link): string {
-  // The layout has replaced the names at both ends of a link by nodes.
-  const { x1: from = 0 } = source as SankeyNode<{ name: string }, { edge: Edge }>
-  const { x0: to = 0 } = target as SankeyNode<{ name: string }, { edge: Edge }>
-  const middle = (from + to) / 2
-  return `M${from},${y0}C${middle},${y0},${middle},${y1},${to},${y1}`
+function sumOf(bars: readonly Bar[]): number {
+  return bars.reduce((sum, { value }) => sum + value, 0)
+}
+
+/**
+ * Lays out a diagram of this height, with a column for each number of a step. Bars stand close to those that lead to
+ * them, so that few links cross. Returns the bars, and the links with the heights of their ends.
+ */
+function layOut(edges: readonly Edge[], height: number) {
+  const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
+  const timesAt = (end: 'source' | 'target', name: string) =>
+    edges.reduce((sum, edge) => sum + (edge[end] === name ? edge.value : 0), 0)
+  const bars = names.map((name): Bar => {
+    const value = Math.max(timesAt('source', name), timesAt('target', name))
+    return { name, step: Number.parseInt(name, 10) || 0, value, x: 0, y: 0, height: 0, in: 0, out: 0 }
+  })
+  const barOf = new Map(bars.map((bar) => [bar.name, bar]))
+  const steps = [...new Set(bars.map(({ step }) => step))].toSorted((a, b) => a - b)
+  const columns = steps.map((step) => bars.filter((bar) => bar.step === step))
+  const most = Math.max(...columns.map(({ length }) => length))
+  const gap = Math.min(GAP, height / 2 / most)
+  const [top, bottom] = [MARGIN, height - MARGIN]
+  const scale = Math.min(...columns.map((column) => (bottom - top - gap * (column.length - 1)) / sumOf(column)))
+  for (const [index, column] of columns.entries()) {
+    // The mean height of the bars that lead to a bar, weighted by the people who come from them.
+    const wanted = new Map(
+      column.map((bar) => {
+        const before = edges.filter(({ target }) => target === bar.name)
+        const middles = before.map(({ source, value }) => value * middleOf(barOf.get(source) ?? bar))
+        return [bar, middles.reduce((sum, one) => sum + one, 0) / bar.value]
+      }),
+    )
+    column.sort((a, b) => (wanted.get(a) ?? 0) - (wanted.get(b) ?? 0))
+    let free = top
+    for (const bar of column) {
+      bar.x = (index * (WIDTH - BAR_WIDTH)) / Math.max(1, columns.length - 1)
+      bar.height = bar.value * scale
+      bar.y = Math.max(free, (wanted.get(bar) ?? 0) - bar.height / 2)
+      free = bar.y + bar.height + gap
+    }
+    free = bottom
+    for (const bar of column.toReversed()) {
+      bar.y = Math.min(bar.y, free - bar.height)
+      bar.in = bar.y
+      bar.out = bar.y
+      free = bar.y - gap
+    }
+  }
+  const links = edges.map((edge) => {
+    const [from, to] = [edge.source, edge.target].map((name) => barOf.get(name)) as [Bar, Bar]
+    return { edge, from, to, width: edge.value * scale, start: 0, end: 0 }
+  })
+  for (const link of links.toSorted((a, b) => a.to.y - b.to.y)) {
+    link.start = link.from.out + link.width / 2
+    link.from.out += link.width
+  }
+  for (const link of links.toSorted((a, b) => a.from.y - b.from.y)) {
+    link.end = link.to.in + link.width / 2
+    link.to.in += link.width
+  }
+  return { bars, links }
+}
+
+function middleOf({ y, height }: Bar): number {
+  return y + height / 2
 }
 
 function River({ edges, open }: Omit<PathsProps, 'query'>) {
-  const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
-  const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
-  const { nodes, links } = layOut(edges, names, height)
+  const { size: count } = new Set(edges.flatMap(({ source, target }) => [source, target]))
+  const height = Math.max(200, Math.min(900, count * COLUMN_HEIGHT))
+  const { bars, links } = layOut(edges, height)
   const label = `Paths: ${counted(edges.length, 'connection')}. The table below lists all of them.`
   return (
     <section class="sankey" aria-label="Picture" tabIndex={0}>
       <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={label}>
-        {links.map((link) => (
-          <path
-            key={`${link.edge.source} ${link.edge.target}`}
-            class="sankey-link"
-            d={curveOf(link)}
-            stroke-width={Math.max(1, link.width ?? 1)}
-            onClick={() => open?.(link.edge)}
-          >
-            <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
-          </path>
-        ))}
-        {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => {
-          const [x, anchor] = x1 > WIDTH - 10 ? [x0 - 6, 'end' as const] : [x1 + 6, 'start' as const]
+        {links.map(({ edge, from, to, width, start, end }) => {
+          const middle = (from.x + BAR_WIDTH + to.x) / 2
+          return (
+            <path
+              key={`${edge.source} ${edge.target}`}
+              class="sankey-link"
+              d={`M${from.x + BAR_WIDTH},${start}C${middle},${start},${middle},${end},${to.x},${end}`}
+              stroke-width={Math.max(1, width)}
+              onClick={() => open?.(edge)}
+            >
+              <title>{`${itemOf(edge.source)} → ${itemOf(edge.target)}: ${edge.value}`}</title>
+            </path>
+          )
+        })}
+        {bars.map((bar) => {
+          const { name, x, y, height: size } = bar
+          const isLast = x + BAR_WIDTH > WIDTH - 10
           return (
             <g key={name}>
-              <rect class="sankey-node" x={x0} y={y0} width={x1 - x0} height={Math.max(1, y1 - y0)} />
-              <text x={x} y={(y0 + y1) / 2} text-anchor={anchor} dominant-baseline="middle">
+              <rect class="sankey-node" x={x} y={y} width={BAR_WIDTH} height={Math.max(1, size)} />
+              <text
+                x={isLast ? x - 6 : x + BAR_WIDTH + 6}
+                y={middleOf(bar)}
+                text-anchor={isLast ? 'end' : 'start'}
+                dominant-baseline="middle"
+              >
                 {itemOf(name).slice(-LABEL_MAX)}
               </text>
             </g>

@@ -34,15 +34,15 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
         isQuiet
         value={custom === null ? range.value : 'custom'}
         options={[...options, ['custom', 'Custom range']]}
-        change={(chosen) => setQuery({ range: chosen === 'custom' ? customRange() : chosen })}
+        change={(chosen) => choose(chosen === 'custom' ? customRange() : chosen)}
       />
       <Mover direction={1} label="Next period" words="›" />
       {custom === null ? (
         days && <small title={`Days in the time zone ${project.value.timezone}`}>{daysText(days)}</small>
       ) : (
         <>
-          <Day label="From" value={custom.from} change={(day) => setQuery({ range: `${day}..${custom.to}` })} />
-          <Day label="To" value={custom.to} change={(day) => setQuery({ range: `${custom.from}..${day}` })} />
+          <Day label="From" value={custom.from} change={(day) => choose(`${day}..${custom.to}`)} />
+          <Day label="To" value={custom.to} change={(day) => choose(`${custom.from}..${day}`)} />
         </>
       )}
       {compares === true && (
@@ -65,11 +65,16 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
   )
 }
 
+/** Writes a range to the URL. A list then shows its first page. */
+function choose(range: string | null): void {
+  setQuery({ range, cursor: null })
+}
+
 /** A button that moves the range to the previous or the next period. */
 function Mover({ direction, label, words }: { direction: -1 | 1; label: string; words: string }) {
   const moved = movedRange(rangeValue.value, today.value, direction)
   return (
-    <Button press={() => setQuery({ range: moved })} disabled={moved === null} aria-label={label} title={label}>
+    <Button press={() => choose(moved)} disabled={moved === null} aria-label={label} title={label}>
       {words}
     </Button>
   )

@@ -22,7 +22,12 @@ export class ProjectMemberStore {
     this.#environment = environment
   }
 
-  /** Makes a user a member of a project. Throws 400 if the user is unknown, an administrator, or already a member. */
+  /** Returns the members of a project, in the order of their user numbers. */
+  list(projectId: number): readonly ProjectMembership[] {
+    return this.#environment.all(TABLE).filter((one) => one.projectId === projectId)
+  }
+
+  /** Makes a user a member of a project. Throws 400 for an unknown user, an administrator and a member. */
   add(place: Place, level: ProjectLevel): ProjectMembership {
     return this.#environment.change(() => {
       const { userId } = place

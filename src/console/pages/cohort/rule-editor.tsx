@@ -1,5 +1,7 @@
 /** The fields of the rule of a cohort: groups of conditions on events, properties and other cohorts. */
 import {
+  actionIn,
+  actionValue,
   Button,
   Choice,
   FilterFields,
@@ -8,6 +10,7 @@ import {
   type PropertyFilter,
   type Suggestion,
   TextField,
+  useActionSuggestions,
   useEventSuggestions,
 } from '../../kit.ts'
 import {
@@ -16,6 +19,7 @@ import {
   conditionOf,
   type Group,
   KINDS,
+  type Kind,
   kindOf,
   type Match,
   oftenOf,
@@ -49,7 +53,8 @@ const NEW_EVENT_FILTER: PropertyFilter = { key: '', operator: 'exact', value: ''
 
 /** The fields of a rule. */
 export function RuleEditor({ rule, change, names, cohorts }: EditorProps) {
-  const events = useEventSuggestions()
+  const [known, actions] = [useEventSuggestions(), useActionSuggestions()]
+  const events = [...known, ...actions]
   const { values: groups } = rule
   const firstCohort = cohorts[0]?.[0] ?? null
   const newGroup: Group = { type: 'AND', values: [conditionOf('did', ONE, firstCohort)] }
@@ -174,7 +179,7 @@ function ConditionFields({ condition, change, remove, title, shared }: Condition
         <CohortField condition={condition} change={change} cohorts={shared.cohorts} />
       )}
       {condition.type === 'behavioral' && (
-        <EventFields condition={condition} change={change} events={shared.events} isCounted={kind === 'did'} />
+        <EventFields condition={condition} change={change} events={shared.events} kind={kind} />
       )}
       {eventFilters.length > 0 && (
         <FilterList
@@ -200,52 +205,112 @@ interface EventProps {
   readonly condition: Condition
   readonly change: (condition: Condition) => void
   readonly events: readonly Suggestion[]
-  readonly isCounted: boolean
+  readonly kind: Kind
+}
+
+/** For each kind, the label of the time in which the event counts, and of the second time. */
+const TIME_LABELS: Partial<Readonly<Record<Kind, readonly [first: string, second: string]>>> = {
+  sequence: ['In the last', 'Within'],
+  regularly: ['Periods of', ''],
+  stopped: ['In the last', 'But not in the last'],
+  again: ['Not in the last', 'But again in the last'],
 }
 
 /** The event of a condition, how often it happened, and when. */
-function EventFields({ condition, change, events, isCounted }: EventProps) {
-  const often = oftenOf(condition)
+function EventFields({ condition, change, events, kind }: EventProps) {
+  const { operator, times } = oftenOf(condition)
+  const [first, second] = TIME_LABELS[kind] ?? ['In the last', '']
+  const members = { condition, change }
   return (
     <div class="filter-fields">
-      <TextField
-        picks
-        isNarrow
-        label="Event"
-        value={condition.key}
-        options={events}
-        change={(key) => change({ ...condition, key })}
-      />
-      {isCounted && (
+      <EventField {...members} label="Event" name="key" type="event_type" events={events} />
+      {(kind === 'did' || kind === 'regularly') && (
         <>
           <Choice
             label="How often"
-            value={often.operator === 'eq' ? 'exact' : often.operator}
+            value={operator}
             options={COMPARISONS}
-            change={(operator) => change(withOften(condition, { ...often, operator }))}
+            change={(next) => change(withOften(condition, { times, operator: next }))}
           />
           <TextField
             isNarrow
             type="number"
             label="Times"
-            value={shownNumber(often.times)}
-            change={(words) => change(withOften(condition, { ...often, times: Number(words) }))}
+            value={shownNumber(times)}
+            change={(words) => change(withOften(condition, { operator, times: Number(words) }))}
           />
         </>
       )}
-      <TextField
-        isNarrow
-        type="number"
-        label="In the last"
-        value={shownNumber(condition['time_value'])}
-        change={(words) => change({ ...condition, time_value: Number(words) })}
-      />
+      {kind === 'regularly' && (
+        <>
+          <NumberField {...members} label="In at least" name="min_periods" />
+          <NumberField {...members} label="Of the last" name="total_periods" />
+        </>
+      )}
+      {kind === 'sequence' && (
+        <EventField {...members} label="And then" name="seq_event" type="seq_event_type" events={events} />
+      )}
+      {kind === 'sequence' && <TimeFields {...members} label={second} prefix="seq_" />}
+      <TimeFields {...members} label={first} prefix="" />
+      {second !== '' && kind !== 'sequence' && <TimeFields {...members} label={second} prefix="seq_" />}
+    </div>
+  )
+}
+
+type MemberProps = Pick<EventProps, 'condition' | 'change'> & { readonly label: string }
+
+/** A field in which the reader chooses an event or an action. */
+function EventField({
+  condition,
+  change,
+  label,
+  name,
+  type,
+  events,
+}: MemberProps & Pick<EventProps, 'events'> & { readonly name: string; readonly type: string }) {
+  const value = String(condition[name])
+  function choose(chosen: string) {
+    const id = actionIn(chosen)
+    change({ ...condition, [name]: id ?? chosen, [type]: id === null ? 'events' : 'actions' })
+  }
+  return (
+    <TextField
+      picks
+      isNarrow
+      label={label}
+      value={condition[type] === 'actions' ? actionValue(value) : value}
+      options={events}
+      change={choose}
+    />
+  )
+}
+
+/** A field for a whole number. */
+function NumberField({ condition, change, label, name }: MemberProps & { readonly name: string }) {
+  return (
+    <TextField
+      isNarrow
+      type="number"
+      label={label}
+      value={shownNumber(condition[name])}
+      change={(words) => change({ ...condition, [name]: Number(words) })}
+    />
+  )
+}
+
+/** The fields of a length of time: a number and its unit. */
+function TimeFields({ prefix, ...member }: MemberProps & { readonly prefix: '' | 'seq_' }) {
+  const { condition, change, label } = member
+  const unit = `${prefix}time_interval`
+  return (
+    <div class="together">
+      <NumberField {...member} name={`${prefix}time_value`} />
       <Choice
-        label="Unit"
+        label={`Unit of “${label}”`}
         isQuiet
-        value={String(condition['time_interval'])}
+        value={String(condition[unit])}
         options={UNITS}
-        change={(unit) => change({ ...condition, time_interval: unit })}
+        change={(next) => change({ ...condition, [unit]: next })}
       />
     </div>
   )

@@ -31,19 +31,41 @@ export interface Rule {
 /** The parts of a sentence for which names must be looked up. */
 export interface RuleNames {
   readonly event: (name: string) => string
+  readonly action: (id: string) => string
   readonly cohort: (id: number) => string
   /** Returns a filter on a property as a sentence. */
   readonly filter: (filter: Condition) => string
 }
 
 /** What a condition is about. `other` stands for a condition that the fields cannot show. It is kept unchanged. */
-export type Kind = 'person' | 'did' | 'not' | 'first' | 'in' | 'out' | 'other'
+export type Kind =
+  | Exclude<keyof typeof BEHAVIORS, 'many'>
+  | 'not'
+  | 'person'
+  | 'in'
+  | 'out'
+  | 'other'
+
+/** The behaviors of the API. A condition of the kind `did` has the behavior `many` if it needs a number. */
+const BEHAVIORS = {
+  did: 'performed_event',
+  many: 'performed_event_multiple',
+  first: 'performed_event_first_time',
+  sequence: 'performed_event_sequence',
+  regularly: 'performed_event_regularly',
+  stopped: 'stopped_performing_event',
+  again: 'restarted_performing_event',
+} as const
 
 /** The kinds, worded as the beginning of a sentence. */
 export const KINDS: readonly (readonly [Exclude<Kind, 'other'>, string])[] = [
   ['did', 'Did the event'],
   ['not', 'Did not do the event'],
   ['first', 'Did the event for the first time'],
+  ['sequence', 'Did two events in order'],
+  ['regularly', 'Did the event regularly'],
+  ['stopped', 'Stopped doing the event'],
+  ['again', 'Started doing the event again'],
   ['person', 'Has the property'],
   ['in', 'Is in the cohort'],
   ['out', 'Is not in the cohort'],
@@ -54,6 +76,8 @@ export const COMPARISONS: readonly (readonly [operator: string, words: string])[
   ['gte', 'at least'],
   ['exact', 'exactly'],
   ['lte', 'at most'],
+  ['gt', 'more than'],
+  ['lt', 'fewer than'],
 ]
 
 /** The units of time. */
@@ -62,9 +86,34 @@ export const UNITS: readonly (readonly [unit: string, words: string])[] = [
   ['day', 'days'],
   ['week', 'weeks'],
   ['month', 'months'],
+  ['year', 'years'],
 ]
 
+/** The length of each unit in hours, to compare two times. */
+const HOURS: Readonly<Record<string, number>> = {
+  hour: 1,
+  day: 24,
+  week: 168,
+  month: 720,
+  year: 8760,
+}
+
 const NEW_TIME = { time_value: 30, time_interval: 'day' } as const
+const NEW_RECENT = { seq_time_value: 7, seq_time_interval: 'day' } as const
+/** The members that some kinds have besides the event and the time, in a new condition. */
+const NEW_MEMBERS: Partial<Readonly<Record<Kind, object>>> = {
+  sequence: { seq_event: '', seq_event_type: 'events', ...NEW_RECENT },
+  regularly: {
+    operator: 'gte',
+    operator_value: 1,
+    min_periods: 3,
+    total_periods: 4,
+    time_value: 1,
+    time_interval: 'week',
+  },
+  stopped: NEW_RECENT,
+  again: NEW_RECENT,
+}
 
 /**
  * Returns the rule that a stored filter tree stands for. If the tree has conditions but no groups, they are put into a
@@ -105,18 +154,12 @@ export function kindOf(condition: Condition): Kind {
     if (operator !== undefined && operator !== 'in' && operator !== 'not_in') return 'other'
     return (operator === 'not_in') === negation ? 'in' : 'out'
   }
-  const isOther =
-    type !== 'behavioral' ||
-    condition['event_type'] === 'actions' ||
-    condition['time_value'] === undefined ||
-    !UNITS.some(([unit]) => unit === condition['time_interval'])
-  if (isOther) return 'other'
-  if (value === 'performed_event') return negation ? 'not' : 'did'
-  if (value === 'performed_event_multiple') {
-    const isKnown = COMPARISONS.some(([one]) => one === (operator ?? 'exact'))
-    return negation || !isKnown ? 'other' : 'did'
-  }
-  return value === 'performed_event_first_time' && !negation ? 'first' : 'other'
+  // A time between two dates has no `time_value`.
+  if (type !== 'behavioral' || condition['time_value'] === undefined) return 'other'
+  if (negation) return value === BEHAVIORS.did ? 'not' : 'other'
+  if (value === BEHAVIORS.many) return 'did'
+  const kinds = Object.keys(BEHAVIORS) as (keyof typeof BEHAVIORS)[]
+  return (kinds.find((kind) => BEHAVIORS[kind] === value) as Kind | undefined) ?? 'other'
 }
 
 /**
@@ -133,25 +176,25 @@ export function conditionOf(
     const value = before.type === 'cohort' ? before.value : (cohort ?? '')
     return { type: 'cohort', key: 'id', value, operator: kind === 'in' ? 'in' : 'not_in' }
   }
-  const isEvent = before.type === 'behavioral'
-  const { time_value = NEW_TIME.time_value, time_interval = NEW_TIME.time_interval } =
-    before as TimeMembers
-  const { event_filters } = before as { readonly event_filters?: readonly Condition[] }
-  return {
-    type: 'behavioral',
-    key: isEvent ? before.key : '',
-    event_type: 'events',
-    value: kind === 'first' ? 'performed_event_first_time' : 'performed_event',
+  const {
+    key,
+    event_type = 'events',
     time_value,
     time_interval,
-    ...(isEvent && event_filters !== undefined && { event_filters }),
+    event_filters,
+  } = before.type === 'behavioral' ? before : ({ type: '', key: '' } as Condition)
+  // The time of this behavior is only the length of a period.
+  const isPeriod = before.value === BEHAVIORS.regularly
+  return {
+    type: 'behavioral',
+    key,
+    event_type,
+    value: BEHAVIORS[kind === 'not' ? 'did' : kind],
+    ...(time_value === undefined || isPeriod ? NEW_TIME : { time_value, time_interval }),
+    ...(event_filters !== undefined && { event_filters }),
+    ...NEW_MEMBERS[kind],
     ...(kind === 'not' && { negation: true }),
   }
-}
-
-interface TimeMembers {
-  readonly time_value?: number
-  readonly time_interval?: string
 }
 
 /** How often the event of a condition must have happened: the operator and the number that it is compared with. */
@@ -161,9 +204,9 @@ export interface Often {
 }
 
 /** Returns how often the event of a condition must have happened. */
-export function oftenOf({ value, operator = 'exact', operator_value: times }: Condition): Often {
-  if (value !== 'performed_event_multiple') return { operator: 'gte', times: 1 }
-  return { operator, times: Number(times) }
+export function oftenOf({ value, operator: given, operator_value: times = 1 }: Condition): Often {
+  const operator = given ?? (value === BEHAVIORS.did ? 'gte' : 'exact')
+  return { operator: operator === 'eq' ? 'exact' : operator, times: Number(times) }
 }
 
 /**
@@ -172,8 +215,14 @@ export function oftenOf({ value, operator = 'exact', operator_value: times }: Co
  */
 export function withOften(condition: Condition, { operator, times }: Often): Condition {
   const { operator: _, operator_value: __, ...rest } = condition
-  if (operator === 'gte' && times === 1) return { ...rest, value: 'performed_event' }
-  return { ...rest, value: 'performed_event_multiple', operator, operator_value: times }
+  const isCounted = condition.value === BEHAVIORS.regularly
+  if (operator === 'gte' && times === 1 && !isCounted) return { ...rest, value: BEHAVIORS.did }
+  return {
+    ...rest,
+    value: isCounted ? BEHAVIORS.regularly : BEHAVIORS.many,
+    operator,
+    operator_value: times,
+  }
 }
 
 /** Returns a condition with other filters on the properties of its event. */
@@ -195,13 +244,28 @@ export function problemOf({ values }: Rule): string | null {
       return 'Choose a cohort, or remove the condition.'
     }
     if (condition.type !== 'behavioral') continue
-    if (condition.key === '') return 'Choose an event, or remove the condition.'
+    if (condition.key === '' || condition['seq_event'] === '')
+      return 'Choose an event, or remove the condition.'
     const filters = (condition['event_filters'] ?? []) as readonly Condition[]
     if (filters.some(({ key }) => key === ''))
       return 'Choose a property, or remove the event filter.'
-    const numbers = [condition['time_value'], oftenOf(condition).times]
+    const {
+      time_value: length,
+      time_interval: unit,
+      seq_time_value: recent = 1,
+      seq_time_interval: recentUnit,
+      min_periods: least = 1,
+      total_periods: total = 1,
+    } = condition
+    const numbers = [length, oftenOf(condition).times, recent, least, total]
     if (!numbers.every((number) => Number.isInteger(number) && Number(number) >= 1)) {
-      return 'A number of events or of days must be a whole number from 1.'
+      return 'A number of events, periods or days must be a whole number from 1.'
+    }
+    if (Number(least) > Number(total)) return 'The event cannot be in more periods than there are.'
+    const hours = (value: unknown, of: unknown) => Number(value) * (HOURS[String(of)] ?? 1)
+    const isWithin = hours(recent, recentUnit) < hours(length, unit)
+    if ((kind === 'stopped' || kind === 'again') && !isWithin) {
+      return 'The second time of a condition must be shorter than the first one.'
     }
   }
   return null
@@ -229,8 +293,10 @@ export function sentenceOf(condition: Condition, names: RuleNames): string {
   if (type !== 'behavioral')
     return negation ? `not ${names.filter(condition)}` : names.filter(condition)
   const filters = (condition['event_filters'] ?? []) as readonly Condition[]
-  const isAction = condition['event_type'] === 'actions'
-  const event = isAction ? `action ${condition.key}` : `“${names.event(condition.key)}”`
+  const nameOf = (name: string, isAction: boolean) =>
+    isAction ? `the action “${names.action(name)}”` : `“${names.event(name)}”`
+  const event = nameOf(condition.key, condition['event_type'] === 'actions')
+  const second = nameOf(String(condition['seq_event']), condition['seq_event_type'] === 'actions')
   const what = `${event}${filters.length === 0 ? '' : ` (${filters.map(names.filter).join(', ')})`}`
   const often = countWords(condition)
   const recent = lengthWords(condition['seq_time_value'], condition['seq_time_interval'])
@@ -239,7 +305,7 @@ export function sentenceOf(condition: Condition, names: RuleNames): string {
     performed_event: `did ${what} ${within}`,
     performed_event_multiple: `did ${what} ${often} ${within}`,
     performed_event_first_time: `did ${what} for the first time ${within}`,
-    performed_event_sequence: `did ${what} and within ${recent} “${names.event(String(condition['seq_event']))}”, ${within}`,
+    performed_event_sequence: `did ${what} and within ${recent} ${second}, ${within}`,
     performed_event_regularly: `did ${what} ${often} in ${String(condition['min_periods'])} of the last ${String(condition['total_periods'])} periods of ${lengthWords(condition['time_value'], condition['time_interval'])}`,
     stopped_performing_event: `did ${what} ${within}, but not in the last ${recent}`,
     restarted_performing_event: `did ${what} again in the last ${recent} after none ${within}`,
@@ -252,8 +318,6 @@ function countWords({ operator = 'exact', operator_value: times }: Condition): s
   const comparisons: Readonly<Record<string, string>> = {
     ...Object.fromEntries(COMPARISONS),
     eq: 'exactly',
-    gt: 'more than',
-    lt: 'fewer than',
   }
   return `${comparisons[operator] ?? operator} ${times === 1 ? 'once' : `${String(times)} times`}`
 }

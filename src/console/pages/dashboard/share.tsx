@@ -14,6 +14,7 @@ import {
   Got,
   patch,
   post,
+  query,
   remove,
   type Shapes,
   say,
@@ -41,9 +42,9 @@ function routesOf<Of extends Kind>(kind: Of) {
   } as const
 }
 
-/** The button that opens the dialog. */
+/** The button that opens the dialog. With the URL parameter `share`, the dialog is open from the start. */
 export function ShareButton(shared: ShareProps) {
-  const [isOpen, setOpen] = useState(false)
+  const [isOpen, setOpen] = useState(() => query.value.has('share'))
   const { noun, own } = routesOf(shared.kind)
   return (
     <>

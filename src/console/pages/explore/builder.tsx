@@ -17,6 +17,8 @@ import {
 import {
   AddFilter,
   AddressFields,
+  actionIn,
+  actionValue,
   Button,
   Choice,
   type FieldRecord,
@@ -30,6 +32,7 @@ import {
   type Suggestion,
   setQuery,
   TextField,
+  useActionSuggestions,
   useEventSuggestions,
   useGet,
   usePropertyNames,
@@ -252,9 +255,6 @@ function KeptWhole() {
 const recentEvents = () => `events of ${project.value.id}`
 const EVERY: Suggestion = { value: '', words: 'All events' }
 
-/** Returns the value that stands for an action in a field for event names. No event can have this name. */
-const actionValue = (id: number) => `\u0000${id}`
-
 interface EventFieldProps {
   readonly label: string
   readonly one: SeriesChoice
@@ -264,16 +264,12 @@ interface EventFieldProps {
 /** A field in which the reader chooses an event or an action. */
 function EventField({ label, one, set }: EventFieldProps) {
   const events = useEventSuggestions()
-  const { data } = useGet('project/actions/')
-  const actions = (data?.results ?? []).map(({ id, name }) => ({
-    value: actionValue(id),
-    words: name,
-    group: 'Actions',
-  }))
+  const actions = useActionSuggestions()
   function choose(value: string) {
     const { action: _, ...rest } = one
-    if (value.startsWith('\u0000')) set({ ...rest, event: null, action: Number(value.slice(1)) })
-    else set({ ...rest, event: value === '' ? null : value })
+    const id = actionIn(value)
+    if (id === null) set({ ...rest, event: value === '' ? null : value })
+    else set({ ...rest, event: null, action: Number(id) })
   }
   return (
     <TextField

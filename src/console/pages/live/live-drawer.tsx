@@ -1,6 +1,5 @@
 /** Shows an event of the stream in a drawer, with its fate and its warnings. */
-import { Dialog, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
-import { EventDrawer } from '../../parts/event.tsx'
+import { Dialog, EventDrawer, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
 
 /** The drawer with the event whose UUID is in the URL parameter `open`. */
 export function LiveDrawer({ uuid }: { uuid: string }) {

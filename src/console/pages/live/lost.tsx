@@ -3,7 +3,7 @@ import { ago, Card, counted, Got, plain, type Shapes, Table } from '../../kit.ts
 
 const EVERY_MS = 5000
 
-/** The second tab of the page "Live". */
+/** The last tab of the page "Events". */
 export function Lost() {
   return (
     <>

@@ -1,6 +1,20 @@
 /** The dialog in which the annotations of a chart are added, changed and deleted. */
-import { Ask, act, Button, Dialog, Form, may, type Note, patch, post, project, type Shapes, time } from '../../kit.ts'
-import { momentAt, wallAt } from './moment.ts'
+import {
+  Ask,
+  act,
+  Button,
+  Dialog,
+  Form,
+  may,
+  momentAt,
+  type Note,
+  patch,
+  post,
+  project,
+  type Shapes,
+  time,
+  wallAt,
+} from '../../kit.ts'
 
 interface NotesDialogProps {
   /** The name of the period, or of the whole date range. */

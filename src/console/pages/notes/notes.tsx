@@ -1,7 +1,7 @@
 /** Reads the annotations of a page once for all its charts, and opens the dialog that changes them. */
 import { useEffect, useState } from 'preact/hooks'
 import { may, notesOfPage, type OpenNotes, useGet } from '../../kit.ts'
-import type { NotesDialog } from './dialog.tsx'
+import { NotesDialog } from './dialog.tsx'
 
 const NOTES_MAX = 1000
 
@@ -22,7 +22,6 @@ export function Notes(props: NotesProps) {
 function Loaded({ dashboard, insight }: NotesProps) {
   const { data } = useGet('project/annotations/', { limit: NOTES_MAX })
   const [opened, open] = useState<OpenNotes | null>(null)
-  const [View, setView] = useState<typeof NotesDialog | null>(null)
   useEffect(() => {
     const all = data?.results.filter(({ scope, dashboard_id: board, dashboard_item: item }) => {
       if (scope === 'dashboard') return board === dashboard
@@ -36,10 +35,6 @@ function Loaded({ dashboard, insight }: NotesProps) {
     },
     [],
   )
-  // The code of the dialog is loaded only when the dialog opens.
-  useEffect(() => {
-    if (opened !== null) void import('./dialog.tsx').then((loaded) => setView(() => loaded.NotesDialog))
-  }, [opened])
-  if (View === null || opened === null) return null
-  return <View {...opened} notes={opened.choose(notesOfPage.value?.all ?? [])} close={() => open(null)} />
+  if (opened === null) return null
+  return <NotesDialog {...opened} notes={opened.choose(notesOfPage.value?.all ?? [])} close={() => open(null)} />
 }

@@ -4,6 +4,7 @@ import {
   Button,
   Choice,
   counted,
+  EventDrawer,
   eventLabel,
   get,
   plain,
@@ -14,7 +15,6 @@ import {
   useEventNames,
   useLoaded,
 } from '../../kit.ts'
-import { EventDrawer } from '../../parts/event.tsx'
 
 type Event = Shapes['Event']
 

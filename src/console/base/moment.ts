@@ -1,4 +1,4 @@
-/** Converts between the moment of an annotation and wall clock time. */
+/** Converts between moments and wall clock time in a time zone. */
 
 /** Returns the moment, in ISO 8601, at which clocks in a time zone show a time such as `2026-01-31 14:05:09`. */
 export function momentAt(wall: string, timeZone: string): string {

@@ -1,2 +1,0 @@
-/** Declares style sheets as modules, because TypeScript files import them for the bundler. */
-declare module '*.css'
