@@ -82,7 +82,8 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
 const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   preact: ['console/'],
   'preact/hooks': ['console/'],
-  '@preact/signals-core': ['console/'],
+  '@preact/signals': ['console/'],
+  'd3-sankey': ['console/parts/paths.tsx'],
 }
 
 /** These floors only compute: no file, socket, thread, clock or random number. */

@@ -3,7 +3,7 @@
  * reproduces the page, and the back and forward buttons work. Pages read the signals of this file, and call `go` or
  * `setQuery`.
  */
-import { computed, signal } from '@preact/signals-core'
+import { computed, signal } from '@preact/signals'
 
 /** The path under which the console is served, with a slash at its end. It is `/` unless a setting changes it. */
 const BASE_PATH = new URL('..', import.meta.url).pathname

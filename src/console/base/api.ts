@@ -3,7 +3,7 @@
  * of a route that does not exist fails to compile. The browser adds the session cookie. A header proves that the
  * request comes from the console.
  */
-import { signal } from '@preact/signals-core'
+import { signal } from '@preact/signals'
 import type { components, paths } from './api-types.d.ts'
 
 /** The schemas that have a name in the API description. */

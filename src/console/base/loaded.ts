@@ -1,5 +1,5 @@
 /** Loads the data of a page when the page is shown, and again when the parameters of the request change. */
-import { signal } from '@preact/signals-core'
+import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
 import { project } from './session.ts'

@@ -1,5 +1,5 @@
 /** The parts of the URL that identify the current page, and the URLs of pages of the project. */
-import { computed } from '@preact/signals-core'
+import { computed } from '@preact/signals'
 import { href, path } from './address.ts'
 import { project } from './session.ts'
 

@@ -2,7 +2,7 @@
  * The date range of a page and its comparison, in the form in which the URL contains them: `range=30d` or
  * `range=2026-01-01..2026-01-31`, and `compare=1` or `compare=year`.
  */
-import { computed, signal } from '@preact/signals-core'
+import { computed, signal } from '@preact/signals'
 import { query } from './address.ts'
 import {
   compareFilterOf,

@@ -1,5 +1,5 @@
 /** The logged-in user, the rights of this user, and the project of the current page. */
-import { computed, effect, signal } from '@preact/signals-core'
+import { computed, effect, signal } from '@preact/signals'
 import { go, path } from './address.ts'
 import { ApiError, askAbout, get, onSessionEnd, post, put, remove, type Shapes } from './api.ts'
 

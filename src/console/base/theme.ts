@@ -1,5 +1,5 @@
 /** The colour theme of the console: light, dark, or like the system. */
-import { signal } from '@preact/signals-core'
+import { signal } from '@preact/signals'
 
 /** The themes that the reader can choose. */
 export const THEMES = ['auto', 'light', 'dark'] as const

@@ -2,7 +2,7 @@
  * The annotations of a page, as its charts use them. `pages/notes/notes.tsx` reads them and opens the dialog that
  * changes them.
  */
-import { signal } from '@preact/signals-core'
+import { signal } from '@preact/signals'
 import type { Shapes } from '../base/api.ts'
 import { wallTime } from '../base/format.ts'
 import { periodAt } from '../base/note-times.ts'

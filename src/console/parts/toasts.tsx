@@ -1,5 +1,5 @@
 /** Short messages that are shown at the edge of the page for a few seconds. */
-import { signal } from '@preact/signals-core'
+import { signal } from '@preact/signals'
 import { changed } from '../base/loaded.ts'
 import { Button } from './fields.tsx'
 

@@ -1,5 +1,5 @@
 /** The query of the page "Explore", as a set of signals that are read from the URL. */
-import { computed, signal } from '@preact/signals-core'
+import { computed, signal } from '@preact/signals'
 import {
   type ExclusionChoice,
   exclusionsOf,
