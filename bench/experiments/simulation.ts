@@ -27,20 +27,23 @@ export interface Simulation {
   readonly alpha: number
   /** The relative loss that a guard tolerates. */
   readonly tolerance: number
-  /** The share of persons who really get the treatment. The default is the share that the metric names. */
+  /** The share of persons who really get the treatment. The default is the share that is planned in the metric. */
   readonly treatedShare?: number
   readonly seed: number
 }
 
-/** The results of all experiments. Except for the last member, they are shares of the experiments, from 0 to 1. */
+/**
+ * The results of all experiments. Except for the last member, they are shares of the experiments, from 0 to 1. A look
+ * is one check of the results; each experiment has many.
+ */
 export interface SimulatedShares {
   /** The share in which the always-valid interval of the difference excludes zero at some look. */
   readonly alwaysValid: number
   /** The share in which the always-valid interval of the relative change contains the true change at every look. */
   readonly alwaysCovered: number
-  /** The share in which the test for a single look finds a difference at some look. */
+  /** The share in which the fixed-horizon test finds a difference at some look. */
   readonly peeking: number
-  /** The share in which the test for a single look finds a difference at the last look. */
+  /** The share in which the fixed-horizon test finds a difference at the last look. */
   readonly fixed: number
   /** The share in which the win probability of one of the variants is above 1 − alpha / 2 at some look. */
   readonly winning: number

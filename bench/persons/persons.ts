@@ -80,7 +80,7 @@ async function sendAll(
   return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
 }
 
-/** Returns the CPU microseconds of the daemon for each event of one load. */
+/** Returns the CPU time of the daemon per event of one load, in microseconds. */
 async function cpuOf(
   daemon: Daemon,
   request: EventRequestOptions,

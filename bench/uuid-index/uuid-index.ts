@@ -116,7 +116,7 @@ interface Turn extends Omit<UuidRange, 'ids'> {
   readonly isFlushed: boolean
 }
 
-/** The cost for each event of a turn, and the size of the file after the turn. */
+/** The cost per event of a turn, and the size of the file after the turn. */
 interface Spent {
   readonly cpuUs: number
   readonly writtenBytes: number

@@ -22,7 +22,7 @@ export interface AddressRange {
 }
 
 /**
- * Returns the range that a text names: one IP address, or an IP address with a prefix length after a slash, such as
+ * Returns the range described by a text: one IP address, or an IP address with a prefix length after a slash, such as
  * `10.0.0.0/8`. Returns null for other texts.
  */
 export function addressRange(text: string): AddressRange | null {

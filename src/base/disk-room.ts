@@ -71,7 +71,10 @@ export class DiskRoom {
     this.shared[REUSABLE] = bytes
   }
 
-  /** Bytes by which the store has recently grown for each byte of the log, or 0 until this is known. */
+  /**
+   * By how many bytes recent commits have enlarged the store, divided by the bytes of the log that they covered. 0
+   * until this is known.
+   */
   get growth(): number {
     return this.#get(GROWTH)
   }
@@ -119,7 +122,10 @@ export class DiskRoom {
     this.shared[LEAVES] = bytes
   }
 
-  /** The `commitTouchedBytes` of recent commits for each byte of the log, or 0 until this is known. */
+  /**
+   * How many bytes of leaf pages recent commits could have rewritten, divided by the bytes of the log that they
+   * covered. 0 until this is known.
+   */
   get touchedRatio(): number {
     return this.#get(TOUCHED_RATIO)
   }
@@ -128,7 +134,10 @@ export class DiskRoom {
     this.shared[TOUCHED_RATIO] = ratio
   }
 
-  /** The `commitAddedBytes` of recent commits for each byte of the log, or 0 until this is known. */
+  /**
+   * How many bytes of pages recent commits could have added, divided by the bytes of the log that they covered. 0 until
+   * this is known.
+   */
   get addedRatio(): number {
     return this.#get(ADDED_RATIO)
   }

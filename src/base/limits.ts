@@ -203,7 +203,7 @@ export const SHORT_PAGE_BYTES_MAX = 256 * 1024
  */
 export const SHORT_PAGE_MS_MAX = 50
 /**
- * The largest number of bytes in a table (CSV) that is built as a whole. A larger table is answered 400
+ * The largest number of bytes in a table (CSV) that is built at once. A larger table is answered 400
  * `invalid_input`.
  * @user Requests and answers
  */

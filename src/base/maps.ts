@@ -44,7 +44,7 @@ export function keepNewest<Key, Value>(
 
 /**
  * A cache of recently used values by name, up to a number of bytes. It has two generations, and the older one is
- * dropped as a whole. For the garbage collector, a value that stays in memory for long costs more than it costs to make
+ * dropped completely. For the garbage collector, a value that stays in memory for long costs more than it costs to make
  * most values again. If hardly any value is found again, the cache therefore takes only a sample of the values. The
  * hits in the sample show when caching pays again.
  *

@@ -35,7 +35,7 @@ export const DISK_LARGE_WRITES_MAX = 16
 export const DISK_FLUSHING_MS_MAX = 1200
 /** The time for which `doctor` measures large writes to the disk. It stops measuring after it. */
 export const DISK_LARGE_MS_MAX = 600
-/** The largest number of filters that never match and that `doctor` names. It only says how many more there are. */
+/** The largest number of never matching filters in the report of `doctor`. The report only counts further ones. */
 export const FILTERS_NAMED_MAX = 50
 /**
  * The time for which a command waits for an answer of the daemon. After it, the command fails.

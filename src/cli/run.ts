@@ -42,7 +42,7 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
 }
 
 /**
- * Finds the command that the first words name, among the commands that begin with the first word. Throws `UsageError`.
+ * Finds the command named by the first words, among the commands that begin with the first word. Throws `UsageError`.
  */
 async function findCommand(
   commands: readonly Command[],

@@ -167,8 +167,8 @@ async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const log = new LogReader({ dataDir: outbox })
   const appender = new LogAppender({ dataDir, processed: position })
   try {
-    // The number of blocks that an interrupted attempt has already appended. Without one, this log has nothing after
-    // the processed position.
+    // The number of blocks that an interrupted attempt has already appended. If no attempt was interrupted, this log
+    // has nothing after the processed position.
     let known = appender.append([], 0) - position
     let blocks: Buffer[] = []
     let bytes = 0

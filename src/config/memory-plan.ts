@@ -32,19 +32,19 @@ export interface MemoryPlan {
    */
   readonly inFlightBytes: number
   readonly waitingAnswersBytes: number
-  /** The default limit for the decoded columns that all analytics threads cache together. */
+  /** The default memory limit for decoded columns, which all analytics threads share. */
   readonly queryCacheBytes: number
-  /** The parts of query results that each analytics thread caches. */
+  /** Memory for cached parts of query results in each analytics thread. */
   readonly rememberedBytes: number
-  /** The finished answers that the main thread caches. */
+  /** Memory for cached answers in the main thread. */
   readonly keptAnswersBytes: number
-  /** The segments that each reading thread keeps open. */
+  /** Memory for open segments in each thread that reads. */
   readonly segmentViewsBytes: number
-  /** The names of events and properties that each reading thread caches. */
+  /** Memory for cached names of events and properties in each thread that reads. */
   readonly namesBytes: number
-  /** The distinct ID numbers that the processing thread caches. */
+  /** Memory for cached distinct ID numbers in the processing thread. */
   readonly distinctIdsBytes: number
-  /** The persons and groups that the processing thread caches. */
+  /** Memory for cached persons and groups in the processing thread. */
   readonly personsBytes: number
   /**
    * How many of the newest entries of the UUID index the processing thread holds in memory before it writes them to
@@ -55,7 +55,7 @@ export interface MemoryPlan {
   readonly commitBytes: number
   /** The working memory of one query: rows, persons, and answers that are not text yet. */
   readonly questionBytes: number
-  /** The decisions that the main thread caches, with their requests and answers. */
+  /** Memory for cached decisions in the main thread, with their requests and answers. */
   readonly decisionsBytes: number
   /** The old-generation heap of each kind of thread, in MiB. A thread that needs more is ended and replaced. */
   readonly heapMib: Readonly<

@@ -169,7 +169,7 @@ function isBinary(path: string): boolean {
 }
 
 /**
- * Writes a file as a whole. If another process reads or writes the same file at this moment, it sees either the
+ * Writes a complete file. If another process reads or writes the same file at this moment, it sees either the
  * complete old or the complete new content.
  */
 function writeWhole(file: string, content: Uint8Array, mode: number): void {

@@ -71,7 +71,7 @@ export interface CommitStats {
   readonly bytes: number
 }
 
-/** A job that erases events, identified by its project and its number within the project. */
+/** Identifies an erasure job whose events are erased from the store: its project, and its number within the project. */
 export interface ErasedJob {
   readonly projectId: number
   readonly number: number

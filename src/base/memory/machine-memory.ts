@@ -41,7 +41,7 @@ interface Hierarchy {
   readonly root: string
 }
 
-/** Returns the bytes that the machine and all control groups allow this process. */
+/** Returns the number of bytes that this process may use: the lowest limit of the machine and of all control groups. */
 export function machineMemoryBytes(sources: MemorySources = SYSTEM): number {
   return Math.min(sources.totalBytes, groupLimit('self', sources))
 }

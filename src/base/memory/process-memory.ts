@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 /** The resident memory of a process, in bytes. */
 export interface ProcessMemory {
   readonly residentBytes: number
-  /** Heaps, buffers and stacks: the part that the memory budget limits. */
+  /** Heaps, buffers and stacks: the part that is limited by the memory budget. */
   readonly anonymousBytes: number
   /** Pages of mapped files: the program and the store. */
   readonly fileBytes: number

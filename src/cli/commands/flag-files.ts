@@ -154,7 +154,9 @@ interface Wanted {
 function shownPlan(input: CommandInput, content: JsonObject): Wanted {
   const { project, versions, [PLAN_MARK]: mark } = content
   if (mark !== PLAN_VERSION || !isObject(versions)) {
-    throw new OperatorError(`${input.operand} is a plan of another version. Make a new plan.`)
+    throw new OperatorError(
+      `${input.operand} is a plan of another version. Make a new plan with 'tenrec flag plan'.`,
+    )
   }
   if (project !== input.projectId) {
     throw new UsageError(

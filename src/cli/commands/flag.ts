@@ -35,7 +35,7 @@ const ONE_OPTIONS: OptionTexts = { ...PROJECT_OPTION, ...JSON_OPTION }
 const CHANGE_OPTIONS: OptionTexts = {
   '--name TEXT': 'Description of the flag.',
   '--filters JSON':
-    'Conditions, variants and payloads, as in the private API. They replace the existing ones as a whole.',
+    'Conditions, variants and payloads, as in the private API. They replace all existing ones.',
   '--rollout PERCENT':
     'Percentage of all persons for whom the flag is on, from 0 to 100. It cannot be combined with --filters.',
   '--active BOOLEAN': 'Whether the flag is evaluated: true or false.',
@@ -119,7 +119,7 @@ interface OpenFlags {
   readonly sources: DecisionSourceReader
   readonly timezone: string
   readonly context: FlagChangeContext
-  /** Returns the flag that the command line names. Throws `OperatorError`. */
+  /** Returns the flag named on the command line. Throws `OperatorError`. */
   readonly wanted: () => Flag
 }
 

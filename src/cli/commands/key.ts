@@ -103,7 +103,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Changes the key that the command line names. */
+/** Changes the key named on the command line. */
 function changeKey(
   input: CommandInput,
   change: (keys: OrganizationStore['projects']['keys'], id: number) => object,

@@ -112,9 +112,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/**
- * Changes the role that the first word after the command names, and returns the changed role. Throws `OperatorError`.
- */
+/** Changes the role that is named by the first operand, and returns the changed role. Throws `OperatorError`. */
 function changeRole(
   input: CommandInput,
   change: (store: OrganizationStore, id: string) => unknown,
@@ -138,7 +136,7 @@ function roleOf({ roles }: OrganizationStore, name: string): RoleView {
   )
 }
 
-/** Finds the user that the second word after the command names. Throws `OperatorError`. */
+/** Finds the user who is named by the second operand. Throws `OperatorError`. */
 function memberOf(store: OrganizationStore, { operands }: CommandInput): User {
   return findUser(store, operands[1] ?? '')
 }

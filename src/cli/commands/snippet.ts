@@ -102,7 +102,7 @@ export interface SnippetSource {
   readonly file: string
   /** Directory for temporary files. The caller creates and removes it. */
   readonly work: string
-  /** The directory in which the files are served. It is replaced as a whole. */
+  /** The directory in which the files are served. It is replaced completely. */
   readonly folder: string
   /** Expected SHA-512 of the file, in base64. */
   readonly sha512: string

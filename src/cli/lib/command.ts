@@ -149,7 +149,10 @@ export class CommandInput {
     return this.#command.name
   }
 
-  /** The first word after the name of the command, or '' if there is none. */
+  /**
+   * The first operand, or '' if there is none. Operands are the words after the name of the command that are no
+   * options.
+   */
   get operand(): string {
     return this.operands[0] ?? ''
   }
@@ -178,7 +181,7 @@ export class CommandInput {
     return text === undefined ? byDefault : parseId(`--${name}`, text)
   }
 
-  /** The first word after the name of the command, as a number. Throws `UsageError`. */
+  /** The first operand, as a number. Throws `UsageError`. */
   get operandId(): number {
     return parseId('ID', this.operand)
   }
@@ -194,7 +197,7 @@ export class CommandInput {
     return text === undefined ? undefined : splitList(text)
   }
 
-  /** Returns the moment that an option names, in milliseconds since 1970. Throws `UsageError`. */
+  /** Returns the moment given in an option, in milliseconds since 1970. Throws `UsageError`. */
   time(name: string): number | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined

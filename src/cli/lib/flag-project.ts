@@ -28,7 +28,7 @@ export interface FlagProject {
   apply(flags: readonly JsonObject[], versions: JsonObject): Promise<void>
 }
 
-/** Returns the project that a command names. Throws `OperatorError` and `UsageError`. */
+/** Returns the project named in a command. Throws `OperatorError` and `UsageError`. */
 export function flagProjectOf(input: CommandInput): FlagProject {
   return input.has('base-url') ? servedProject(new DaemonClient(input)) : storedProject(input)
 }

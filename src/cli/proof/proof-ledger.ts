@@ -1,6 +1,6 @@
 /**
  * Records the events that a proof has sent, and their state. Events are numbered from 0, and the UUID of an event
- * contains its number, so a few bytes of memory for each event are enough.
+ * contains its number, so a few bytes of memory per event are enough.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { isObject } from '../../base/json.ts'

@@ -1,6 +1,6 @@
 /**
  * `tenrec prove-durability`: tests whether this machine and its disk keep acknowledged events. It works only in an
- * empty directory that the operator names. See docs/OPERATIONS.md, "Proving durability".
+ * empty directory chosen by the operator. See docs/OPERATIONS.md, "Proving durability".
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'

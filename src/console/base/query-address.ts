@@ -756,7 +756,7 @@ export function rangeWords(query: Question): string | null {
   return days === null ? rangeOf(value).label : daysText(days)
 }
 
-/** Returns the date range that a value in the URL stands for, in the form in which dashboards store it. */
+/** Returns the date range meant by a value in the URL, in the form in which dashboards store it. */
 export function datesOf(value: string): Pick<DashboardFilters, 'date_from' | 'date_to'> {
   const { date_from, date_to } = rangeOf(value).dates
   return { date_from, date_to: date_to ?? null }

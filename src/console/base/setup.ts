@@ -36,8 +36,8 @@ function knownProjects(): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Returns true if all steps of the setup that the session may read are done. As long as the setup of a project is not
- * done, the daemon is asked once when the project opens. When it is done, the daemon is not asked again. Until the
+ * Returns true if all those steps of the setup are done that the session may read. As long as the setup of a project is
+ * not done, the daemon is asked once when the project opens. When it is done, the daemon is not asked again. Until the
  * answer arrives, the last known answer is returned, so that the navigation bar does not change under the pointer.
  */
 export function useSetupDone(): boolean {

@@ -104,7 +104,7 @@ function initialsOf(name: string): string {
     .join('')
 }
 
-/** Returns the columns that the URL names, or else the default columns. */
+/** Returns the columns named in the URL, or else the default columns. */
 function chosenColumns(): readonly string[] {
   const given = query.value.get('columns')
   if (given === null) return COLUMNS

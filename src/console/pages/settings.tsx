@@ -103,8 +103,8 @@ function fieldsOf(project: Project, canWrite: boolean) {
 }
 
 /**
- * Returns the time zone that a text stands for: the zone itself, or the only zone with the name of a city. Any other
- * text is returned unchanged, and the daemon refuses it.
+ * Returns the time zone meant by a text: the zone itself, or the only zone with the name of a city. Any other text is
+ * returned unchanged, and the daemon refuses it.
  */
 function zoneOf(words: string): string {
   const wanted = words.trim().toLowerCase().replaceAll(' ', '_')

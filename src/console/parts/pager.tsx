@@ -5,7 +5,7 @@ import { exact } from '../base/format.ts'
 /** How many rows a page of a list has. */
 const PAGE_ROWS = 50
 
-/** Returns the parameters `limit` and `offset` for the page that the URL names. */
+/** Returns the parameters `limit` and `offset` for the page named in the URL. */
 export function pageQuery(): { limit: number; offset: number } {
   return { limit: PAGE_ROWS, offset: Number(query.value.get('offset')) || 0 }
 }

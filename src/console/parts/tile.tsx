@@ -26,7 +26,7 @@ interface TilePlace {
   readonly h: number
 }
 
-/** A tile in the form of the API. `layouts.sm` is its place on a wide screen. */
+/** A tile in the form of the API. `layouts.sm` is its position and size on a wide screen. */
 export interface TileRecord {
   readonly id: number
   readonly layouts?: { readonly sm?: Partial<TilePlace> } | null
@@ -34,7 +34,7 @@ export interface TileRecord {
   readonly text?: { readonly body?: string } | null
 }
 
-/** How many columns a dashboard has, and how many of them a tile without a place takes. */
+/** The number of columns of a dashboard, and the number of columns of a tile without a position. */
 const COLUMNS = 12
 const USUAL_WIDTH = 6
 
@@ -62,7 +62,7 @@ export function widthOf({ layouts }: TileRecord): number {
   return Math.max(1, Math.min(COLUMNS, Math.round(width)))
 }
 
-/** Returns places for tiles in this order, row by row. */
+/** Returns the positions of tiles that are laid out in this order, row by row. */
 export function placesOf(tiles: readonly TileRecord[], widths: readonly number[]): readonly TilePlace[] {
   let [x, y] = [0, 0]
   return tiles.map(({ layouts }, at) => {

@@ -95,7 +95,7 @@ export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
   )
 }
 
-/** Returns the tab that the URL names. If there is no such tab, returns the first one. */
+/** Returns the tab named in the URL. If there is no such tab, returns the first one. */
 export function tabOf<Value extends string>(tabs: Options<Value>, parameter: string): Value {
   const given = query.value.get(parameter)
   const [value] = tabs.find(([one]) => one === given) ?? tabs[0] ?? ['' as Value]

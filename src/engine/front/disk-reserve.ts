@@ -10,7 +10,8 @@ import { DiskRoom } from '../../base/disk-room.ts'
 import { diskSpace } from '../../base/disk-space.ts'
 
 /**
- * The number of bytes by which the store is assumed to grow for each byte of the log, before anything was processed.
+ * The assumed growth of the store in bytes, divided by the processed bytes of the log. It is used until a commit has
+ * been measured.
  */
 const FIRST_GROWTH = 2
 /**

@@ -245,7 +245,7 @@ export class ProcessingLoop {
     return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
-  /** Starts processing, beginning with the blocks that an earlier process has left in the log. */
+  /** Starts processing, beginning with the blocks that an earlier process left in the log. */
   start(): void {
     this.#startedAtMs = this.#options.clock.monotonic()
     this.#schedule(0)

@@ -1,6 +1,7 @@
 /**
- * Stores the counts of flag decisions so that they survive a restart. Changed hours are written every minute and when
- * the daemon stops. If the process is killed, the counts of the last minute are lost.
+ * Stores the counts of flag decisions per hour, so that they survive a restart. Every minute, and when the daemon
+ * stops, it writes the counts of the hours that have changed. If the process is killed, the counts of the last minute
+ * are lost.
  */
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { FlagUsage } from './flag-usage.ts'

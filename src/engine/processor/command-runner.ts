@@ -475,7 +475,7 @@ function setCohortMembers(
   return { kind: 'done' }
 }
 
-/** Returns the numbers of the persons that a change of a cohort names. Persons that do not exist are left out. */
+/** Returns the numbers of the persons named in a change of a cohort. Persons that do not exist are left out. */
 function namedPersons(
   { persons }: Step,
   { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,

@@ -10,8 +10,8 @@ import type { ProcessingWriter } from '../../store/events/write/processing-write
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
 /**
- * Before any commit was measured: the assumed number of bytes that a commit adds, and also changes, for each byte of
- * the log.
+ * The assumed ratio until a commit has been measured: the bytes of pages that a commit adds, divided by the bytes of
+ * the log that it processes. The same ratio is assumed for the pages that it rewrites.
  */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
@@ -21,7 +21,9 @@ const RATIO_SAFETY = 1.5
 const SINKING_PART = 0.2
 /** Bytes that are added to every estimate: even the smallest commit writes some pages. */
 const LEAST_BYTES = 256 * 1024
-/** Commits of fewer bytes of the log are not measured. Their fixed costs would hide the cost for each byte. */
+/**
+ * Commits of fewer bytes of the log are not measured. Their fixed costs would hide the costs that depend on the size.
+ */
 const TELLING_BYTES = 64 * 1024
 /** A commit of this many bytes of the log must always be possible. Otherwise no more events are accepted. */
 const USUAL_BYTES = 1024 * 1024

@@ -123,7 +123,7 @@ export interface LogProcessorOptions {
    * false to compare the results.
    */
   readonly isKernelUsed?: boolean
-  /** The record of failed attempts. Default: no record, and a batch that failed is tried again as a whole. */
+  /** The record of failed attempts. Default: no record, and the complete batch is tried again after a failure. */
   readonly attempts?: ProcessingAttempts | undefined
   /** When a transaction uses this many bytes of memory, it is committed, even in the middle of a block. */
   readonly gatheredBytesMax?: number | undefined
@@ -171,7 +171,7 @@ export class LogProcessor {
   readonly #room: CommitRoom
   /** The maximum number of bytes of blocks for the current transaction. */
   #uncommittedBytesMax = COMMIT_BYTES
-  /** The largest number of bytes of events that one commit may have with the present space on the disk. */
+  /** The largest number of bytes of events in one commit. It depends on the free space on the disk. */
   #roomBytesMax = Number.POSITIVE_INFINITY
   /** True if there is not enough space for the next commit. */
   #isWaiting = false

@@ -51,7 +51,7 @@ export interface CountState<Tally> {
   readonly every: number
   /** The person number, or the key of the group, that was evaluated last. Null before the first one. */
   readonly after: number | string | null
-  /** The time that the count has taken so far, in milliseconds. */
+  /** The duration of the count so far, in milliseconds. */
   readonly elapsedMs: number
 }
 

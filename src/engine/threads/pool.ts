@@ -4,8 +4,8 @@
  * long reads, some answer analytic queries, and some check uploads in the order of `check-queue.ts`. The table in
  * call-table.ts says which threads carry out a call.
  *
- * No task is ever aborted, and no thread is terminated while it may use LMDB, because a thread that is terminated in a
- * write transaction would block all writers of the process. Before a thread is ended, a task closes its stores.
+ * No task is ever aborted. No thread is terminated while it may use LMDB: a thread that is terminated in a write
+ * transaction would block all writers of the process. Before a thread is ended, a task closes its stores.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import { collectGarbage } from '../../base/memory/garbage.ts'

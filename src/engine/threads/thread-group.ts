@@ -248,7 +248,7 @@ export class ThreadGroup {
   }
 
   /**
-   * The number of transactions that the threads have begun to change data that readers see. Null while such a
+   * The number of transactions that were begun by the threads and change data that readers see. Null while such a
    * transaction is open.
    */
   get writesBegun(): number | null {

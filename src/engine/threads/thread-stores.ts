@@ -1,6 +1,6 @@
 /**
- * The stores that one thread has open. A store is opened by the first call that needs it, and stays open. Each kind of
- * thread gets only its own calls, so no thread opens all stores.
+ * The open stores of one thread. A store is opened by the first call that needs it, and stays open. Each kind of thread
+ * gets only its own calls, so no thread opens all stores.
  */
 import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { Proposal } from '../../ports/change-log.ts'

@@ -51,17 +51,17 @@ const RANGE = is.named(
 const OUTCOME = is.namedObject('DeadLetterOutcome', {
   done: is.about(
     is.WHOLE,
-    'Dead letters that were removed, because they were processed or discarded.',
+    'The number of dead letters that were removed, because they were processed or discarded.',
   ),
-  failed: is.about(is.WHOLE, 'Dead letters that failed again.'),
-  skipped: is.about(is.WHOLE, 'Commands, which are never replayed.'),
+  failed: is.about(is.WHOLE, 'The number of dead letters that failed again.'),
+  skipped: is.about(is.WHOLE, 'The number of skipped commands. Commands are never replayed.'),
   last: is.about(
     is.WHOLE,
-    'The last dead letter that was examined. Pass it as `after` in the next request.',
+    'The member `number` of the last examined dead letter. Pass it as `after` in the next request.',
   ),
   newest: is.about(
     is.WHOLE,
-    'The newest dead letter when the request began. Letters that fail again get a higher number.',
+    'The member `number` of the newest dead letter when the request began. Dead letters that fail again get a higher number.',
   ),
   has_more: is.BOOLEAN,
 })

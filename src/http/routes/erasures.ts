@@ -87,7 +87,7 @@ const RECEIPT = is.namedObject('Erasure', {
   }),
   events_removed: is.WHOLE,
   bytes_released: is.WHOLE,
-  segments_unreadable: is.about(is.WHOLE, 'Damaged segments, which were left alone.'),
+  segments_unreadable: is.about(is.WHOLE, 'The number of damaged segments. They were not changed.'),
 })
 const ERASURE_REQUEST = is.named(
   'ErasureRequest',
@@ -129,7 +129,7 @@ const RULES = is.namedObject('EventRetention', {
   days: is.nullable(is.WHOLE),
   bytes_max: is.nullable(is.WHOLE),
   events: is.list(NAMED_RETENTION),
-  bytes: is.about(is.WHOLE, 'Bytes that the events take on disk now.'),
+  bytes: is.about(is.WHOLE, 'The number of bytes that the events take on disk now.'),
 })
 const RULES_REQUEST = is.named(
   'RetentionRequest',

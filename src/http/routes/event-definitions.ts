@@ -312,7 +312,7 @@ function sessionProperties(given: TypeOf<typeof PROPERTY_QUERY>) {
   )
 }
 
-/** Returns the event definition that the path names. Throws 404. */
+/** Returns the event definition named in the path. Throws 404. */
 async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   const id = call.uuid('id')
   const { request, services, projectId } = call

@@ -62,7 +62,10 @@ const INGESTION_FATE = is.namedObject('IngestionFate', {
     is.TEXT,
     `For accepted events, one of ${DROP_REASONS.join(', ')}. For refused requests, the error code.`,
   ),
-  count: is.about(is.WHOLE, 'Events of the last week, or requests of the last day.'),
+  count: is.about(
+    is.WHOLE,
+    'The number of events in the last week, or of requests in the last day.',
+  ),
   last_seen_at: is.about(is.TIME, 'Arrival of the last event or request.'),
   sentence: is.about(is.TEXT, 'What to do about it.'),
   samples: is.about(is.list(SAMPLE), `The newest samples, at most ${FATE_SAMPLES_MAX}.`),

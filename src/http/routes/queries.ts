@@ -206,7 +206,7 @@ function namesExperiment({ kind, experiment, feature_flag: flag }: JsonObject): 
 }
 
 /**
- * Returns the definition of the stored experiment that a query names. Returns undefined if there is none. Throws 400 if
+ * Returns the definition of the stored experiment named in a query. Returns undefined if there is none. Throws 400 if
  * the flag of the experiment can no longer have an experiment.
  */
 async function storedExperiment(

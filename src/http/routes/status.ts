@@ -17,9 +17,9 @@ export interface StatusServices extends OrganizationServices {
 
 const POINT = is.namedObject('StatusMinute', {
   at: is.about(is.TIME, 'Start of the minute. The last minute is not over yet.'),
-  accepted: is.about(is.WHOLE, 'Events that were acknowledged.'),
-  processed: is.about(is.WHOLE, 'Events that were stored or dropped.'),
-  decisions: is.about(is.WHOLE, 'Requests for flags.'),
+  accepted: is.about(is.WHOLE, 'The number of events that were acknowledged.'),
+  processed: is.about(is.WHOLE, 'The number of events that were stored or dropped.'),
+  decisions: is.about(is.WHOLE, 'The number of requests for flags.'),
   p50_ms: is.about(
     is.nullable(is.NUMBER),
     'Median time of the ingestion requests. One request in 16 is timed. Null if none was timed.',
@@ -36,21 +36,30 @@ const STATUS = is.namedObject('Status', {
   }),
   disk: is.object({
     free_bytes: is.WHOLE,
-    used_bytes: is.about(is.WHOLE, 'Bytes of the store on disk.'),
-    reserve_bytes: is.about(is.NUMBER, 'Free disk space below which no more events are accepted.'),
+    used_bytes: is.about(is.WHOLE, 'The number of bytes of the store on disk.'),
+    reserve_bytes: is.about(
+      is.NUMBER,
+      'The number of free bytes on disk below which no more events are accepted.',
+    ),
     full_at: is.about(
       is.nullable(is.TIME),
       'Estimated time at which the reserve is reached, from the growth of the last day. Null if that is not foreseeable.',
     ),
   }),
   backlog: is.object({
-    events: is.about(is.WHOLE, 'Events that were accepted and are not processed yet.'),
+    events: is.about(
+      is.WHOLE,
+      'The number of events that were accepted and are not processed yet.',
+    ),
     bytes: is.WHOLE,
     lag_seconds: is.NUMBER,
   }),
-  rates: is.about(is.list(POINT), 'The last 24 hours, or since the start.'),
+  rates: is.about(is.list(POINT), 'The minutes of the last 24 hours, or since the start.'),
   backups: is.object({
-    last_at: is.about(is.nullable(is.TIME), 'Backups in the folder next to the data directory.'),
+    last_at: is.about(
+      is.nullable(is.TIME),
+      'The time of the last backup in the folder next to the data directory.',
+    ),
   }),
   dead_letters: is.WHOLE,
   threads: is.list(is.object({ name: is.TEXT, count: is.WHOLE, queue_depth: is.WHOLE })),

@@ -210,8 +210,8 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // Only a request that a user has caused counts as a use of the session. A page that nobody uses must not keep the
-  // session alive, and neither must a long answer that checks whether it may continue.
+  // A session counts as used only if a user has caused the request. A page that nobody uses must not keep the session
+  // alive, and neither must a long answer that checks whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
@@ -319,7 +319,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
-/** Returns the project number that a path segment stands for, or null if it stands for none. */
+/** Returns the project number that is meant by a path segment, or null if the segment means no project. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null

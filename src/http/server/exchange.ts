@@ -1,7 +1,7 @@
 /**
  * One request and its answer, from the headers until the answer is complete. The exchange knows whether the client is
  * still connected, so that the response of the HTTP library is never used after its end. It also holds the resources
- * that must be released exactly once: the place in the count of open requests, and the bytes that are reserved for the
+ * that must be released exactly once: the entry in the count of open requests, and the bytes that are reserved for the
  * body.
  *
  * Every exchange is answered once through http/server/respond.ts, even if the client has left. In that case the answer

@@ -74,7 +74,10 @@ let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
 let hostCount = 0
-/** The last Host header that passed the check. Nearly all requests have the same one, which is not checked again. */
+/**
+ * The last Host header that passed the check. The same Host header is not checked again, and nearly all requests have
+ * it.
+ */
 let knownHost = ''
 
 /**

@@ -26,8 +26,8 @@ export const BODY_SWEEP_MS_MAX = 1000
  */
 export const HEADER_LINES_MAX = 98
 /**
- * The time that a connection may be idle, that headers may take, and that a body or an answer may make no progress.
- * After it, the connection is closed. uWebSockets.js has about the same limit.
+ * A connection is closed after this time if it is idle, if its headers are incomplete, or if a body or an answer makes
+ * no progress. uWebSockets.js has about the same limit.
  * @user Requests and answers
  */
 export const CONNECTION_IDLE_MS_MAX = 10_000
@@ -45,7 +45,7 @@ export const PIPELINED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 export const CONNECTION_LOOK_MS_MAX = 1000
 /**
  * The time that a client of node:http has to close a connection after its last answer. After it, the server closes the
- * connection, and anything that the client still sends is lost.
+ * connection, and further data of the client is lost.
  */
 export const CONNECTION_LINGER_MS_MAX = 2000
 /**

@@ -152,7 +152,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 }
 
-/** Returns the JSON of an error about a request as a whole. */
+/** Returns the JSON of an error about a whole request. */
 export function refusalBody(detail: string): string {
   return JSON.stringify(new ServiceError('bad_request', detail).toBody())
 }

@@ -92,7 +92,7 @@ export class RequestParameters extends JsonParameters {
   }
 }
 
-/** Returns the person that a text names by its number or its UUID. Returns null for any other text. */
+/** Returns the person whose number or UUID is the text. Returns null for any other text. */
 export function personReference(text: string): PersonReference | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return formatUuid(uuid, 0)

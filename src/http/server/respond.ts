@@ -20,7 +20,7 @@ export type Closing =
   /** The connection stays open, because the body has been read. */
   | 'keep'
   /**
-   * The client is told to close the connection. Bytes that it still sends are read and discarded, so that it sees the
+   * The client is told to close the connection. Further bytes of the client are read and discarded, so that it sees the
    * answer.
    */
   | 'drain'

@@ -278,9 +278,7 @@ const PRIVATE_REFUSALS: readonly ErrorCode[] = [
 /** The error codes that a private route has in addition if it takes a body. */
 const BODY_REFUSALS: readonly ErrorCode[] = ['request_too_large', 'unsupported_media_type']
 
-/**
- * Returns the error codes of a route. For each status with which the route may refuse a request, there is at least one.
- */
+/** Returns the error codes with which a route may answer: at least one for each error status of the route. */
 export function refusalsOf({
   who,
   method,
@@ -365,8 +363,9 @@ export class Call<
   }
 
   /**
-   * Returns the members of the body that the schema names. If the schema is a list, returns the list. If there is no
-   * body, all members are absent. The body is parsed once. Throws 415, and 400 with the first invalid field as `attr`.
+   * Returns those members of the body that are declared in the schema. If the schema is a list, returns the list. If
+   * there is no body, all members are absent. The body is parsed once. Throws 415, and 400 with the first invalid field
+   * as `attr`.
    */
   body(): TypeOf<Body> {
     this.#body ??= { value: this.#readBody() }

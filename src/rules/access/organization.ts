@@ -12,11 +12,11 @@ export interface Organization {
   readonly id: string
   readonly name: string
   readonly createdAtMs: number
-  /** The level for flags of users without a role. Null if it was never set. */
+  /** The access level that users without a role have for flags. Null if it was never set. */
   readonly flagAccess: FlagAccessSetting | null
 }
 
-/** The level for flags that users without a role have, and who set it. */
+/** The access level that users without a role have for flags, and who set it. */
 export interface FlagAccessSetting {
   readonly level: FlagAccessLevel
   readonly createdById: number | null

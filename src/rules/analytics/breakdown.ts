@@ -58,7 +58,7 @@ export function breakdownValues({
 }
 
 /**
- * Returns the filter for the one value that a request names, or null if it names none. An empty text is a value too: it
+ * Returns the filter for the one value named in a request, or null if it names none. An empty text is a value too: it
  * selects events whose property is missing or empty. Throws the same errors as `readBreakdown`, and 400 `invalid_input`
  * with `breakdown_value` as `attr` for a value that does not fit the breakdown.
  */

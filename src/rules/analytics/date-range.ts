@@ -103,7 +103,7 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 }
 
 /**
- * Returns the moment that a text names, by the rules for `dateFrom`, in milliseconds since 1970. A day means its
+ * Returns the moment described by a text, by the rules for `dateFrom`, in milliseconds since 1970. A day means its
  * midnight. A time of day is ignored unless the interval is hour. A text that cannot be read counts as the current
  * time.
  */

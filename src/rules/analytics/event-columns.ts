@@ -205,7 +205,7 @@ export interface EventColumns {
 
 /** The state of the store in which the events of a project are read, with the limits of the owners. */
 export interface EventExtent {
-  /** A text that identifies the state. Scans of the same state find the same events, in parts or as a whole. */
+  /** A text that identifies the state. Scans of the same state find the same events, in parts or completely. */
   readonly state: string
   /**
    * The largest owner number that exists. An owner is a person or a distinct_id without a person. 0 if there are no

@@ -12,8 +12,7 @@ const IS_DIGIT = Uint8Array.from({ length: 256 }, (_, byte) =>
 )
 
 /**
- * Returns the bytes that a base64 text stands for. Returns null if the text is empty or is not base64. The cost is
- * linear.
+ * Returns the decoded bytes of a base64 text. Returns null if the text is empty or is not base64. The cost is linear.
  */
 export function decodeBase64(text: Uint8Array): Buffer | null {
   let digitCount = 0

@@ -186,7 +186,9 @@ function decodeLayers(
   if (hint === 'gzip') {
     const compressed = decodeBase64(unescapeBase64(payload))
     if (compressed === null || !isGzip(compressed)) {
-      throw invalid('The body was declared as gzip but is not. Leave the declaration out.')
+      throw invalid(
+        'The body was declared as gzip but is not. Compress it, or remove the parameter `compression` and the header `Content-Encoding`.',
+      )
     }
     return toJsonBytes(gunzip(compressed, limits), null, limits)
   }
@@ -221,7 +223,9 @@ function toJsonBytes(
     if (startsLikeJson(json)) return json
   }
   if (hint === 'base64' && trimSpace(text).length > 0) {
-    throw invalid('The body was declared as base64 but does not hold JSON.')
+    throw invalid(
+      'The body was declared as base64 but does not contain JSON. Send JSON or base64 of JSON.',
+    )
   }
   return text
 }

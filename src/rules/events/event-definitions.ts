@@ -172,8 +172,9 @@ export function isDeleted(event: EventFacts, deleted: ReadonlyMap<string, number
 }
 
 /**
- * Returns the properties that a query selects, in order. Properties that the events have come first. `isSeen` returns
- * whether the events have a property; null if the query named no events.
+ * Returns the properties that a query selects, ordered by name. If the query names events, the properties found on
+ * those events come first. `isSeen` returns whether a property was found on those events. It is null if the query names
+ * no events.
  */
 export function findProperties<Facts extends PropertyFacts>(
   properties: Iterable<Facts>,

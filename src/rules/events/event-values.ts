@@ -1,6 +1,6 @@
 /**
- * Collects the values of an event property that a list offers to the user. Source: docs/compatibility/definitions.md,
- * "Offered values".
+ * Collects the values of an event property. Clients suggest these values to a user who enters a filter. Source:
+ * docs/compatibility/definitions.md, "Offered values".
  */
 import { propertyText } from '../filters/property-text.ts'
 import type { EventFacts } from './event-definitions.ts'

@@ -60,7 +60,10 @@ interface TextRange {
   readonly end: number
 }
 
-/** A text in which escapes are replaced, with the position in the sent text for each of its UTF-16 units and its end. */
+/**
+ * A text whose escapes may be replaced. `positions` has the position in the sent text for each UTF-16 unit of `text`,
+ * and for the end of `text`.
+ */
 interface Reading {
   readonly text: string
   readonly positions: readonly number[]
@@ -101,7 +104,10 @@ function readingsOf(text: string): readonly Reading[] {
   return readings
 }
 
-/** Returns a reading with its escapes replaced, or null if it has none. */
+/**
+ * Returns the text with its escapes replaced, and the position in the sent text of each of its characters. Returns null
+ * if the text has no escapes.
+ */
 function unescaped({ text, positions }: Reading, escapes: RegExp): Reading | null {
   const parts: string[] = []
   const kept: number[] = []

@@ -1,6 +1,6 @@
 /**
  * Intervals, p-values and bounds that stay valid however often a person looks at them, also if the person stops the
- * experiment because of a look.
+ * experiment because of the results. A look is one computation of the results that somebody sees.
  *
  * Source of all formulas: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas, 2024, Time-uniform central
  * limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint: arXiv:2103.06476. With t persons

@@ -1,6 +1,7 @@
 /**
- * Statistical tests for a single look at a number of persons that was fixed in advance. If a person looks several
- * times, these tests find differences that do not exist. The statistics of `always-valid.ts` do not have this problem.
+ * Statistical tests whose results are checked only once, at a number of persons that was fixed in advance. If the
+ * results are checked several times, these tests find differences that do not exist. The statistics of
+ * `always-valid.ts` do not have this problem.
  */
 import { type Contrast, faultOfContrast, intervalOf } from './contrast.ts'
 import {

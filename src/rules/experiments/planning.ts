@@ -13,8 +13,8 @@ export interface Design {
   /** The share of the exposed persons who get the treatment. The others get the control. */
   readonly treatmentShare: number
   /**
-   * `fixed` means a single look at the end. `always_valid` means any number of looks, with the planned number of
-   * persons as the horizon.
+   * `fixed` means that the results are checked once, at the end. `always_valid` means that they may be checked at any
+   * time. The planned number of persons is then the horizon.
    */
   readonly looks: 'fixed' | 'always_valid'
 }

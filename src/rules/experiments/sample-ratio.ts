@@ -25,9 +25,9 @@ const EXPECTED_PERSONS_MIN = 5
 
 /**
  * Compares the numbers of exposed persons with the shares of the variants. `alpha` is the probability of a false alarm
- * in one look, usually 0.001. Sources: K. Pearson's test as in NIST/SEMATECH e-Handbook of Statistical Methods, section
- * 1.3.5.15, Chi-Square Goodness-of-Fit Test; A. Fabijan and others, 2019, Diagnosing Sample Ratio Mismatch in Online
- * Controlled Experiments, KDD (its use).
+ * if the result is checked once, usually 0.001. Sources: K. Pearson's test as in NIST/SEMATECH e-Handbook of
+ * Statistical Methods, section 1.3.5.15, Chi-Square Goodness-of-Fit Test; A. Fabijan and others, 2019, Diagnosing
+ * Sample Ratio Mismatch in Online Controlled Experiments, KDD (its use).
  */
 export function sampleRatioTest(
   variants: readonly VariantShare[],

@@ -24,7 +24,7 @@ export interface Version {
 /** Returns whether a version is in a range. */
 export type VersionRange = (version: Version) => boolean
 
-/** Returns the version that a value stands for, or null if it is not a version. */
+/** Returns a value as a version, or null if it is not a version. */
 export function versionOf(value: unknown): Version | null {
   const { core, labels } = splitVersion(value)
   const parts = partsOf(core.length < 3 ? [...core, '0', '0'].slice(0, 3) : core)

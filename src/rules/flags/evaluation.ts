@@ -75,7 +75,7 @@ export class Evaluation implements TestMoment {
   }
 
   /**
-   * Returns a property of the group that the request names for a group type, or `undefined` if there is none. Throws
+   * Returns a property of the group named in the request for a group type, or `undefined` if there is none. Throws
    * `EvaluationFailure`.
    */
   groupValue(typeIndex: number, key: string): unknown {
@@ -88,7 +88,7 @@ export class Evaluation implements TestMoment {
     return lookedUp(this.#storedGroup(typeIndex), key, 'group_unavailable')
   }
 
-  /** Returns the key of the group that the request names for a group type, as text. Returns null if it names none. */
+  /** Returns the key of the group named in the request for a group type, as text. Returns null if it names none. */
   groupKey(typeIndex: number): string | null {
     const name = this.#rules.groupTypes.get(typeIndex)
     if (name === undefined || !Object.hasOwn(this.request.groups, name)) return null

@@ -81,7 +81,7 @@ export class FlagOutcomes {
     return row[place]
   }
 
-  /** Returns the outcome that the flag is on or off because the person has joined or left the feature. */
+  /** Returns the outcome of a flag that is on or off because the person has joined or left the feature. */
   enrolled(isEnabled: boolean): FlagDecision {
     return this.#remember(`super ${isEnabled}`, () =>
       isEnabled

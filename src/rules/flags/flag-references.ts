@@ -18,7 +18,7 @@ export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
   return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
 }
 
-/** Returns the id of the flag or cohort that a JSON value names, or null if it names none. */
+/** Returns the id of the flag or cohort that is meant by a JSON value, or null if the value means none. */
 export function referenceOf(value: unknown): number | null {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null

@@ -63,7 +63,7 @@ function isRelativeDate(value: unknown): boolean {
   return typeof value === 'string' && relativeMoment(value, 0) !== null
 }
 
-/** Returns the moment that a property names, in milliseconds since 1970, or null if it is not a date. */
+/** Returns the moment described by a property, in milliseconds since 1970, or null if it is not a date. */
 function propertyMoment(value: unknown, nowMs: number, timezone: string): number | null {
   if (typeof value !== 'string' && typeof value !== 'number') return null
   const timeMs = flagNumber(value) * 1000

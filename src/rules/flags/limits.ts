@@ -1,6 +1,6 @@
 /** The limits of rules/flags, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The largest number of flags that may change at once before the compiled set of flags is built again as a whole. */
+/** The largest number of flags that may change at once before the compiled set of flags is rebuilt completely. */
 export const COMPILED_CHANGES_MAX = 32
 /**
  * The largest number of filter groups that may be nested in a cohort that a flag uses. A cohort with a deeper tree
@@ -62,7 +62,7 @@ export const FLAG_GROUP_INDEX_MAX = 4
  * The largest number of filters that can never match that `status_details` of a flag shows. Further ones are left out.
  */
 export const FLAG_FAULTS_SHOWN_MAX = 20
-/** The largest number of dependent flags that an error names. Further ones are counted. */
+/** The largest number of dependent flags that are named in an error. Further ones are counted. */
 export const DEPENDENTS_NAMED_MAX = 5
 /**
  * The largest number of UTF-16 units of JSON of the old and the new value of a changed field of a flag together. Larger

@@ -40,7 +40,7 @@ export interface MemberChanges {
 
 /**
  * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. It
- * needs 8 bytes of memory for each person of the project. A filter on the first event of a person that also has event
+ * needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
  * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
  * period), and each person costs one step. Throws the same errors as `EventScanner.scan`.
  */

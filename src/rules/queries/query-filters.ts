@@ -22,7 +22,7 @@ import { readDate } from './query-range.ts'
 
 type Node = FilterGroup | PropertyFilter
 
-/** These members of an element can only be compared as a whole. */
+/** These members of an element can only be compared in full. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 /**
  * With a list of values, these operators hold if one value matches. The operators of `NONE_OF` hold if no value

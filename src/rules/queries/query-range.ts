@@ -51,9 +51,9 @@ export interface QueryRange extends DateRange {
 
 /** A date after it was read from a text. */
 export interface ReadDate {
-  /** The moment that the text names, in milliseconds since 1970. For a text in hours, it is the start of the hour. */
+  /** The moment described by the text, in milliseconds since 1970. For a text in hours, it is the start of the hour. */
   readonly momentMs: number
-  /** The moment that the text names, also for a text in hours. It is not moved to the start of the hour. */
+  /** The moment described by the text, also for a text in hours. It is not moved to the start of the hour. */
   readonly exactMs: number
   /** The wall-clock time in the zone at that moment. */
   readonly wall: Wall
@@ -183,7 +183,7 @@ export function readComparedRange(query: QueryFields, range: QueryRange): QueryR
 }
 
 /**
- * Returns the range that `compareFilter` describes, even if the member `compare` is not set. Throws the same errors as
+ * Returns the range described by `compareFilter`, even if the member `compare` is not set. Throws the same errors as
  * `readComparedRange`.
  */
 export function comparedRange(query: QueryFields, range: QueryRange): QueryRange {

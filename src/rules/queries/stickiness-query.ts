@@ -231,7 +231,7 @@ function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
   return { persons_urls: Array.from(counts, (_, index) => urlOf({ stickiness_days: index + 1 })) }
 }
 
-/** Returns the series that the member `series` of a request for actors names. The default is the first one. */
+/** Returns the series that is named in the member `series` of a request for actors. The default is the first one. */
 function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
   const order = pick.whole('series', 0) ?? series[0]?.series.order
   const found = series.find((one) => one.series.order === order)

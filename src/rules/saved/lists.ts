@@ -109,8 +109,8 @@ function compareTexts(a: string | null, b: string | null): number {
 }
 
 /**
- * Returns the moment that an annotation marks, in milliseconds since 1970. If it marks none, the result is less than
- * every moment.
+ * Returns the moment of an annotation, in milliseconds since 1970. If it marks none, the result is less than every
+ * moment.
  */
 function markerMs({ fields: { date_marker: text } }: Annotation): number {
   return text === null ? -Number.MAX_SAFE_INTEGER : Date.parse(text)

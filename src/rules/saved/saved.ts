@@ -135,7 +135,7 @@ export const ANNOTATION_SCOPES = ['dashboard_item', 'dashboard', 'project', 'org
 /** The fields of an annotation. */
 export interface AnnotationFields {
   readonly content: string | null
-  /** The moment that the annotation marks, in ISO 8601 with `Z`. */
+  /** The moment of the annotation, in ISO 8601 with `Z`. */
   readonly date_marker: string | null
   readonly scope: (typeof ANNOTATION_SCOPES)[number]
   /** The id of the insight that the annotation belongs to. */

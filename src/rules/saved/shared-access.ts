@@ -43,7 +43,7 @@ export function requirePasswordRoom(sharing: Sharing | null): asserts sharing is
     throw new ServiceError('invalid_input', detail, { attr: 'password_required' })
   }
   if (passwords.length < SHARE_PASSWORDS_MAX) return
-  const detail = `A link may have at most ${SHARE_PASSWORDS_MAX} passwords.`
+  const detail = `A link may have at most ${SHARE_PASSWORDS_MAX} passwords. Remove one first.`
   throw new ServiceError('invalid_input', detail)
 }
 

@@ -1,7 +1,7 @@
 /** Helpers of the catalogue stores: checks that refuse a request, and the number of the next record. */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 
-/** Throws a `ServiceError` unless `isFine` is true. `attr` is the field of the request that the error names. */
+/** Throws a `ServiceError` unless `isFine` is true. `attr` is the field of the request that is named in the error. */
 export function demand(
   isFine: boolean,
   code: ErrorCode,

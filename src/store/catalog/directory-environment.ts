@@ -39,7 +39,7 @@ const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 
-/** The tables that are read as a whole, with the types of their records. */
+/** The tables that are read completely, with the types of their records. */
 interface DirectoryRecords {
   users: User
   projects: Project

@@ -447,7 +447,7 @@ export class ExperimentWriter {
     return found
   }
 
-  /** Returns the holdout that a body names. Throws 400 `does_not_exist`. */
+  /** Returns the holdout named in a body. Throws 400 `does_not_exist`. */
   #named(id: number | null): Holdout | null {
     return id === null
       ? null

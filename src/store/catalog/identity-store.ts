@@ -91,7 +91,7 @@ export class IdentityStore {
   }
 
   #requireActive(user: User | undefined, email: string): asserts user is User {
-    const detail = `The user ${email} is inactive. Ask an administrator.`
+    const detail = `The user ${email} is inactive. Ask an administrator to activate the user.`
     demand(user?.isActive === true, 'permission_denied', detail)
   }
 

@@ -276,7 +276,11 @@ export class SavedStore {
   /** Gives a shared object a new token. The old token becomes invalid. */
   refreshSharing(place: SharedPlace): Sharing | null {
     return this.#share(place, (before) => {
-      demand(before !== null, 'invalid_input', 'This was never shared. Set `enabled` first.')
+      demand(
+        before !== null,
+        'invalid_input',
+        'This object is not shared. Set `enabled` to true first.',
+      )
       return { ...before, token: newToken() }
     })
   }

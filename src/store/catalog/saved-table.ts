@@ -160,7 +160,7 @@ export class SavedTable<Fields> {
   }
 }
 
-/** Returns whether a number that a client has sent is in the range of record numbers. */
+/** Returns whether a number from a client is in the range of record numbers. */
 function isNumber(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= NUMBER_MAX
 }

@@ -1,5 +1,5 @@
 /**
- * The data directory as a whole. It contains:
+ * The whole data directory. It contains:
  *
  * | entry                    | content                                                                  |
  * |--------------------------|--------------------------------------------------------------------------|

@@ -10,10 +10,7 @@ import { PERSON_CHANGES_MAX } from './limits.ts'
 
 /** The table that contains the blocks. */
 export const CHANGES = 'person_changes'
-/**
- * Stands for "no version" in an entry that contains only deltas. The version of the person as stored as a whole then
- * applies.
- */
+/** Stands for "no version" in an entry that contains only deltas. The version of the complete person then applies. */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
 const HEAD_BYTES = 4
@@ -24,7 +21,7 @@ const LINE_FEED = 0x0a
 
 /** The changes of one person. */
 export interface StoredChanges {
-  /** The version of the person before the deltas. If null, the version of the person as stored as a whole applies. */
+  /** The version of the person before the deltas. If null, the version of the complete person applies. */
   readonly version: number | null
   /** The changed properties as JSON, or '' if there are only deltas. */
   readonly json: string

@@ -90,7 +90,7 @@ interface KnownPerson extends StoredPerson {
   /** The directory of the person's pages (property-pages.ts), or null if the properties are not paged. */
   readonly directory: Buffer | null
   /**
-   * How often persons had been folded when the person was read. To fold a person means to store the person as a whole,
+   * How often persons had been folded when the person was read. To fold a person means to store the person completely,
    * with the deltas applied; see `Standing`.
    */
   folds: number

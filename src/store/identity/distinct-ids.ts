@@ -172,7 +172,7 @@ export class DistinctIds {
 
   /** Evicts all cached numbers. Must not be called between `idOf` and `settle`. */
   release(): void {
-    // It is called twice, because the cache has two generations.
+    // `rotate` is called twice, because the cache has two generations.
     this.#cache.rotate()
     this.#cache.rotate()
     this.#projects.clear()

@@ -72,7 +72,7 @@ export const PERSON_CHANGES_MAX = 64
 export const PERSON_DELTAS_MAX = 8
 /**
  * The largest number of characters in the changes of a person that are stored separately from the person. If there are
- * more, the person is stored as a whole.
+ * more, the person is stored completely.
  */
 export const CHANGES_UNITS_MAX = 4096
 /**
@@ -155,12 +155,12 @@ export const RECENT_PERSONS_MAX = 256
 export const COUNTED_VALUES_MAX = 200
 /**
  * The largest number of UTF-16 units in all property names and values that are counted in advance. Beyond it, the names
- * that the fewest persons have are left out.
+ * that belong to the fewest persons are left out.
  */
 export const COUNTED_UNITS_MAX = 1024 * 1024
 /**
- * The largest number of UTF-16 units in all property names of persons or groups. Beyond it, the names that the fewest
- * persons or groups have are not listed.
+ * The largest number of UTF-16 units in all property names of persons or groups. Beyond it, the names that belong to
+ * the fewest persons or groups are not listed.
  */
 export const PROPERTY_NAMES_UNITS_MAX = 1024 * 1024
 /**

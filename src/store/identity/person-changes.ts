@@ -1,5 +1,5 @@
 /**
- * Stores the changes of persons since they were stored as a whole. Most commits change a few properties of many persons
+ * Stores the changes of persons since they were stored completely. Most commits change a few properties of many persons
  * whose records are far apart. The changes are therefore appended as blocks at the end of a table, and an index
  * contains the location of the newest changes of each person. A commit then writes its changes and the index, instead
  * of a page for each person.
@@ -66,7 +66,7 @@ const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
 const ENTRIES_SMALL = 16
 /** A block is emptied if less than this fraction of its entries is current. */
 const SPARSE_PART = 0.3
-/** The maximum number of blocks that one commit empties for each block that it writes. */
+/** The maximum number of blocks that one commit empties, divided by the number of blocks that it writes. */
 const EMPTIED_PER_BLOCK = 2
 
 /**
@@ -151,7 +151,7 @@ interface BlockUse {
   current: number
 }
 
-/** The changes of the persons of one project, for the one writing thread. Takes 6 bytes for each person. */
+/** The changes of the persons of one project, for the one writing thread. Takes 6 bytes per person. */
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
@@ -229,7 +229,7 @@ export class PersonChanges {
   }
 
   /**
-   * Removes the changes of a person who was removed or stored as a whole. `hasRoom` tells whether deltas may follow.
+   * Removes the changes of a person who was removed or stored completely. `hasRoom` tells whether deltas may follow.
    */
   remove(number: number, hasRoom = false): void {
     this.#open()

@@ -14,7 +14,7 @@
  *   person_emails    the texts of property `email`, truncated to 256 bytes
  *   person_projects  project -> MessagePack of `PersonCounters`
  *
- * Most events change only a few properties. person-changes.ts stores the changes since a person was stored as a whole.
+ * Most events change only a few properties. person-changes.ts stores the changes since a person was stored completely.
  * If a person is merged with a person who has more ids, it moves to the number of the other person and keeps its own
  * id. As long as a person has not moved, its id equals its person number, and the position of its first id is 0. A
  * record in `person_uuids` stays after the person is merged or deleted, so that no uuid is used twice. Stores of older
@@ -153,15 +153,15 @@ export interface PersonRecord {
   readonly jsonBytes: number
   /** The directory of the pages with the properties. Null if the properties are in the record itself. */
   readonly directory: Buffer | null
-  /** The JSON of the properties that changed since the person was stored as a whole, or null. */
+  /** The JSON of the properties that changed since the person was stored completely, or null. */
   readonly changesJson: string | null
   /** The deltas that later events appended, or ''. `version` does not include them. */
   readonly deltas: string
 }
 
-/** The tables in which a person is stored. */
+/** All tables of a person: those of the complete state, and those of the changes since then. */
 export type RecordTables = ChangeTables & WholeTables
-/** The tables in which a person is stored as a whole. */
+/** The tables that hold the complete state of a person. Changes since that state are in other tables. */
 export type WholeTables = Pick<EventTables, 'persons' | 'person_pages'>
 
 /** Returns the counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
@@ -276,7 +276,9 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
   return { ...whole, version: version ?? whole.version, changesJson, deltas }
 }
 
-/** Returns a person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
+/**
+ * Returns the last complete state of a person, without the changes since then, or null. Throws `DamagedRecordError`.
+ */
 export function loadWhole(
   tables: WholeTables,
   projectId: number,
@@ -347,7 +349,7 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
     return foldRecord(record).properties.toObject()
   }
   const properties = parseProperties(json)
-  // No change contains `__proto__`. A person with such a property is always stored as a whole.
+  // No change contains `__proto__`. A person with such a property is always stored completely.
   if (changesJson !== null) Object.assign(properties, parseProperties(changesJson))
   if (deltas === '') return properties
   for (const delta of deltas.split('\n')) applyDeltaToObject(properties, delta)
@@ -360,7 +362,7 @@ export function foldRecord(
   further: string | null = null,
 ): { readonly properties: PropertyTable; readonly version: number } {
   const properties = PropertyTable.from(parseProperties(json), jsonBytes)
-  // No change contains `__proto__`. A person with such a property is always stored as a whole.
+  // No change contains `__proto__`. A person with such a property is always stored completely.
   if (changesJson !== null) {
     properties.addChanges(parseProperties(changesJson), Buffer.byteLength(changesJson))
   }
@@ -413,7 +415,7 @@ export interface RecordedProperties {
 }
 
 /**
- * Returns the properties in the record of a person stored as a whole, or null. The result is valid until the next read.
+ * Returns the properties in the record of a person stored completely, or null. The result is valid until the next read.
  * Throws `DamagedRecordError`.
  */
 export function peekProperties(table: Table, key: Buffer): RecordedProperties | null {

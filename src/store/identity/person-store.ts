@@ -124,7 +124,7 @@ export class PersonStore {
   release(): void {
     if (this.#touched.size > 0)
       throw new Error('release was called between a change and its commit')
-    // It is called twice, because each cache has two generations.
+    // `settle` is called twice, because each cache has two generations.
     for (const project of this.#projects.values()) {
       project.settle(0)
       project.settle(0)
@@ -137,7 +137,7 @@ export class PersonStore {
   }
 
   /**
-   * Folds some of the persons that have deltas: stores each of them as a whole, with the deltas applied. Returns the
+   * Folds some of the persons that have deltas: stores each of them completely, with the deltas applied. Returns the
    * number of folded persons. The properties of a person stay the same. `write` runs its argument in a transaction; it
    * is not called if no person has deltas. Must not be called while there are unsaved changes.
    */

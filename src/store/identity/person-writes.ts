@@ -1,5 +1,5 @@
 /**
- * Writes the persons of one project in a commit. Each changed person is stored as a whole or as its changes, and the
+ * Writes the persons of one project in a commit. Each changed person is stored completely or as its changes, and the
  * indexes by time, e-mail and uuid are written in the order of their keys.
  */
 import { type PersonState, personState } from '../../rules/persons/person-world.ts'
@@ -29,7 +29,7 @@ import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /**
  * If the changes of a person have more characters than `CHANGES_BYTES_MIN` and are also larger than this fraction of
- * the whole person, the person is stored as a whole.
+ * the whole person, the person is stored completely.
  */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
@@ -115,7 +115,7 @@ export class PersonWrites {
   readonly #onDamage: DamageListener
   readonly #slab = new RecordSlab()
   readonly #emailChunks: EmailChunkWrites
-  /** The changes of persons since they were stored as a whole. */
+  /** The changes of persons since they were stored completely. */
   readonly changes: PersonChanges
   #created: Operation[] = []
   #emails: Operation[] = []
@@ -176,7 +176,7 @@ export class PersonWrites {
   }
 
   /**
-   * Stores only the changes of a person since it was stored as a whole. Returns false if the changes are too large for
+   * Stores only the changes of a person since it was stored completely. Returns false if the changes are too large for
    * this.
    */
   #storeChanges(entry: PersonEntry): boolean {

@@ -423,7 +423,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Marks a person to be stored as a whole, with its deltas applied. Returns false if there is no such person. The
+   * Marks a person to be stored completely, with its deltas applied. Returns false if there is no such person. The
    * person is not cached.
    */
   fold(number: number): boolean {

@@ -39,7 +39,7 @@ const STANDING_KEY = stateKey('position')
 const STANDING_NUMBERS = 4
 
 /**
- * The progress of processing, and how often persons were folded, that is, stored as a whole without deltas. All of this
+ * The progress of processing, and how often persons were folded, that is, stored completely without deltas. All of this
  * is in one record, because each flag decision reads it. The first `done` events of the block after `position` are
  * stored, and `dropped` of them were dropped.
  */

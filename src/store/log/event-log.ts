@@ -169,9 +169,9 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Releases the disk space that a burst of events has taken. If little was appended since the last call, a small file
-   * is started, and the larger files are removed when all their blocks are trimmed. If a write fails, the next append
-   * reports it.
+   * Releases the disk space that was taken by a burst of events. If little was appended since the last call, a small
+   * file is started, and the larger files are removed when all their blocks are trimmed. If a write fails, the next
+   * append reports it.
    */
   shrink(): void {
     const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX

@@ -3,7 +3,7 @@
  * themselves can be removed early because of limits (dropped-events.ts). The counts are not.
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its
- * member `last` is an object from reason to the arrival of the last such event, in milliseconds. Records of earlier
+ * member `last` maps each reason to the time at which the last such event arrived, in milliseconds. Records of earlier
  * versions do not have the member.
  */
 

@@ -1,6 +1,6 @@
 /**
  * Counts the events and bytes that were accepted for each project since midnight UTC, and decides whether a daily limit
- * is reached. A request is accepted as a whole if the limit is not reached when it arrives.
+ * is reached. A request is accepted completely if the limit is not reached when it arrives.
  *
  * The counts are in memory. They are written to a file every ten seconds and when the daemon stops, so that they
  * survive a restart. If the process is killed, the counts of the last ten seconds are lost, and after a power cut

@@ -3,9 +3,9 @@
  * IPv6, a /64 network. Its large requests are counted separately from its small ones, so that an import does not delay
  * live events from the same machine.
  *
- * Waiting events are measured by the time that processing will need for them. The first estimate is a fixed time for
- * each event and each byte. It is corrected by the recent processing times of the same sender, because a merge costs a
- * hundred times as much as a page view.
+ * Waiting events are measured by the time that processing will need for them. The first estimate is a fixed time per
+ * event plus a fixed time per byte. It is corrected by the recent processing times of the same sender, because a merge
+ * costs a hundred times as much as a page view.
  *
  * The share is a dynamic threshold, as in the shared buffers of network switches. A sender that is alone may fill the
  * whole queue. If others send as well, it may hold only as much as is still free. If the queue exceeds its limit
@@ -22,7 +22,7 @@ import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from '
  * common event, an `$identify` with a new id.
  */
 const EVENT_US = 50
-/** The estimated speed at which bytes are processed, in bytes for each microsecond. It is 50 MB a second. */
+/** The estimated speed at which bytes are processed, in bytes per microsecond. It is 50 MB per second. */
 const BYTES_PER_US = 50
 /** The events of a sender are never assumed to be cheaper than the first estimate times this factor. */
 const FACTOR_MIN = 0.02

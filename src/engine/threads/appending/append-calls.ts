@@ -8,7 +8,7 @@ import { short } from '../call-kinds.ts'
 import type { AppendResult, AppendTask } from '../tasks.ts'
 import { type AppendSession, serveAppends } from './append-session.ts'
 
-/** The stores that the writer thread has open. */
+/** The open stores of the writer thread. */
 export interface AppendStores {
   /**
    * Returns the appender for a partition. In a cluster, the appender writes to the outbox of the partition. A single

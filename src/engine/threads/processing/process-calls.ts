@@ -8,7 +8,7 @@ import { short } from '../call-kinds.ts'
 import type { ProcessFailure, ProcessResult, ProcessTask } from '../tasks.ts'
 import { watchPriority } from './processing-priority.ts'
 
-/** The stores that the processing thread has open. */
+/** The open stores of the processing thread. */
 export interface ProcessStores {
   readonly processor: LogProcessor
   /** Closes the processor after a failure. The next call opens a new one. */

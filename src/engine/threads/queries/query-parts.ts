@@ -84,7 +84,7 @@ export function foundInPart(
 /**
  * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and each event may be a
  * session of its own, so it may begin with several pieces. These pieces follow each other in time, so several of them
- * cost hardly more than one. Any other part is first tried as a whole.
+ * cost hardly more than one. Any other part is first tried undivided.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,

@@ -108,8 +108,8 @@ export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonl
 
 /**
  * Answers a query. If the query reads so many events that it should be divided, returns how to divide it, with the
- * result of the part that `turn` names. A query is not divided if this thread has cached most of its result. Throws
- * `ServiceError`: 400, and the errors of `EventScanner.scan`.
+ * result of the part that is given by `turn`. A query is not divided if this thread has cached most of its result.
+ * Throws `ServiceError`: 400, and the errors of `EventScanner.scan`.
  */
 export function runQuery(
   tools: LongTools,

@@ -47,12 +47,12 @@ export function placeInPath(call: ExperimentCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns the experiment that the path names, even if it is deleted. Throws 404 `not_found`. */
+/** Returns the experiment named in the path, even if it is deleted. Throws 404 `not_found`. */
 export async function experimentInPath(call: ExperimentCall): Promise<ExperimentView> {
   return existing(await ask(call, 'getExperiment', placeInPath(call)), UNKNOWN)
 }
 
-/** Returns the experiment that the path names, unless it is deleted. Throws 404 `not_found`. */
+/** Returns the experiment named in the path, unless it is deleted. Throws 404 `not_found`. */
 export async function visibleExperiment(call: ExperimentCall): Promise<ExperimentView> {
   const view = await experimentInPath(call)
   return existing(view.experiment.isDeleted ? null : view, UNKNOWN)

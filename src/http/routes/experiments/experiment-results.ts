@@ -11,7 +11,10 @@ const INTERVALS = is.nullable(
     lift: is.about(ENDS, 'The relative change. Null if the baseline is too close to 0.'),
     difference: is.about(ENDS, 'The absolute change.'),
     p_value: is.NUMBER,
-    corrected_p_value: is.about(SHARE, 'Corrected for all metrics of the list.'),
+    corrected_p_value: is.about(
+      SHARE,
+      'The p-value, corrected for the number of metrics in the list.',
+    ),
     significant: is.BOOLEAN,
   }),
 )
@@ -39,10 +42,13 @@ const VARIANT = is.namedObject(
     method: is.choice('bayesian', 'frequentist'),
     verdict: is.about(
       is.choice('better', 'worse', 'open', 'not_enough_data'),
-      'What may be concluded after any number of looks.',
+      'The conclusion, which stays valid however often the results are checked.',
     ),
-    always_valid: is.about(INTERVALS, 'For any number of looks.'),
-    fixed_horizon: is.about(INTERVALS, 'For a single look.'),
+    always_valid: is.about(INTERVALS, 'Valid however often the results are checked.'),
+    fixed_horizon: is.about(
+      INTERVALS,
+      'Valid only if the results are checked once, at the planned end.',
+    ),
     chance_to_be_better: SHARE,
     minimum_detectable_effect: SHARE,
     needed_persons: SHARE,
@@ -82,7 +88,10 @@ export const EXPERIMENT_ANSWER_MEMBERS = {
     is.object({
       variant: is.TEXT,
       days: is.list(is.TEXT),
-      exposure_counts: is.about(is.list(is.WHOLE), 'All persons until the end of each day.'),
+      exposure_counts: is.about(
+        is.list(is.WHOLE),
+        'The number of persons since the start, at the end of each day.',
+      ),
     }),
   ),
   total_exposures: is.mapOf(is.WHOLE),
@@ -90,15 +99,15 @@ export const EXPERIMENT_ANSWER_MEMBERS = {
     date_from: is.nullable(is.TIME),
     date_to: is.nullable(is.TIME),
   }),
-  exposed_persons: is.about(is.mapOf(is.WHOLE), 'The persons of each variant.'),
+  exposed_persons: is.about(is.mapOf(is.WHOLE), 'The number of persons in each variant.'),
   persons_set_aside: is.about(
     is.WHOLE,
-    'Persons who do not count, because they had several variants.',
+    'The number of persons who do not count, because they had several variants.',
   ),
   persons_in_several_variants: is.WHOLE,
   sample_ratio_mismatch: is.object({ expected: is.mapOf(is.NUMBER), p_value: is.NUMBER }),
   sample_ratio: is.about(
     is.options({ is_mismatch: is.BOOLEAN, not_enough_data: is.TEXT }),
-    'Whether the variants have the shares of persons that they were promised.',
+    'Whether the numbers of persons in the variants match the planned percentages.',
   ),
 }

@@ -49,7 +49,10 @@ const VARIANTS = is.list(
     {
       name: is.nullable(is.TEXT),
       rollout_percentage: is.NUMBER,
-      split_percent: is.about(is.NUMBER, 'Another name of `rollout_percentage`, for bodies.'),
+      split_percent: is.about(
+        is.NUMBER,
+        'Another name of `rollout_percentage`. Only in request bodies.',
+      ),
     },
   ),
 )

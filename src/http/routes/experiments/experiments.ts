@@ -177,7 +177,7 @@ function step(
   })
 }
 
-/** Takes a step with the experiment that the path names, and returns the JSON of the experiment after it. */
+/** Takes a step with the experiment named in the path, and returns the JSON of the experiment after it. */
 async function taken(call: ExperimentCall, wanted: () => ExperimentStep) {
   const view = await visibleExperiment(call)
   const step = wanted()

@@ -53,11 +53,13 @@ function exposedIds(call: ExperimentCall, view: ExperimentView): Promise<Uint32A
   const { services, projectId, nowMs } = call
   const { fields } = view.experiment
   if (fields.start_date === null) {
-    throw refused('The experiment was not launched yet, so nobody was exposed.')
+    throw refused(
+      'The experiment was not launched yet, so nobody was exposed. Launch the experiment first.',
+    )
   }
   const flag = services.flags.flagById(projectId, fields.flag_id)
   if (flag === null) {
-    throw refused('The flag of the experiment was removed, so nobody knows its variants.')
+    throw refused('The flag of the experiment was removed, so its variants are unknown.')
   }
   const { directory }: Pick<PersonServices, 'directory'> = services
   const project = directory.projectById(projectId)

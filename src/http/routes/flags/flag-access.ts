@@ -54,7 +54,7 @@ export function flagIdInPath({ request }: FlagCall): number | null {
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** Returns the flag that the path names, even if it is deleted. Throws 404 `not_found`. */
+/** Returns the flag named in the path, even if it is deleted. Throws 404 `not_found`. */
 export function flagInPath(call: FlagCall): Flag {
   const id = flagIdInPath(call)
   const flag = id === null ? null : call.services.flags.flagById(call.projectId, id)

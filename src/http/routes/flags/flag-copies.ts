@@ -226,7 +226,8 @@ async function sourceOf(call: CopyCall): Promise<Source> {
   const { services, nowMs } = call
   const scheduled =
     hasSchedule === true ? await services.queries.scheduledChanges(from, flag.id) : []
-  // They are listed newest first, and a copy keeps their order.
+  // `scheduledChanges` lists the newest change first. The changes are created in the target in the order of their
+  // creation.
   const changes = portableChanges([...scheduled].reverse(), flag, set, nowMs)
   return { flag, set, hasDependencies: wish.copy_dependencies === true, changes }
 }
@@ -383,7 +384,10 @@ function targetOf(
   set: FlagSet,
 ): Target {
   if (set.projectId === from.projectId) {
-    throw new ServiceError('invalid_input', 'The project has this flag already. Name another one.')
+    throw new ServiceError(
+      'invalid_input',
+      'The project has this flag already. Name another project in `target_project_ids`.',
+    )
   }
   const flags = [portableFlag(flag, from)]
   const keys = new Set([flag.key])

@@ -206,7 +206,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       404: { description: 'The flag does not exist (no body), or the project does not exist.' },
     },
     /**
-     * Returns the payload of the flag that the path names by number or key. The answer is the stored JSON text as a
+     * Returns the payload of the flag named in the path by number or key. The answer is the stored JSON text as a
      * JSON string, so clients parse it twice, as the SDKs do. A client that parsed it only once would confuse the text
      * "42" with the number. Source: PostHog posthog/api/feature_flag.py `remote_config`, posthog-node
      * `getRemoteConfigPayload`.

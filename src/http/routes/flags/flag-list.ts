@@ -124,7 +124,7 @@ const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = n
 ])
 
 /**
- * Returns the comparison for the order that a request names: a field, with `-` in front for descending. The default is
+ * Returns the comparison for the order named in a request: a field, with `-` in front for descending. The default is
  * newest first.
  */
 function orderOf(text: string | null): FlagOrder {

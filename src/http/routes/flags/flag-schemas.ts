@@ -230,17 +230,17 @@ const FLIP = {
 }
 /** Whom a change of a flag would affect. */
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
-  is_new: is.about(is.BOOLEAN, 'No flag has this key.'),
+  is_new: is.about(is.BOOLEAN, 'True if no flag has this key.'),
   group_type_index: is.about(CONDITION_INDEX, 'The group type, or null if persons were evaluated.'),
   total: is.about(
     is.WHOLE,
     'Number of all persons or groups. An estimate if not all were evaluated.',
   ),
   sampled: is.about(is.WHOLE, 'Number of evaluated persons or groups.'),
-  changed: is.about(is.WHOLE, 'Evaluated persons or groups that get another value.'),
+  changed: is.about(is.WHOLE, 'The number of evaluated persons or groups that get another value.'),
   failed: is.about(
     is.WHOLE,
-    'Persons or groups whose value could not be computed after the change. It counts as off.',
+    'The number of persons or groups whose value after the change could not be computed. The flag counts as off for them.',
   ),
   values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
   flips: is.about(
@@ -285,7 +285,10 @@ export const PLAN = is.namedObject('FlagPlan', {
         key: is.TEXT,
         action: is.choice('create', 'update', 'delete', 'none'),
         id: is.about(is.nullable(is.WHOLE), 'Flag number. Null for a new flag.'),
-        version: is.about(is.nullable(is.WHOLE), 'The version that changes. Null for a new flag.'),
+        version: is.about(
+          is.nullable(is.WHOLE),
+          'The version of the flag before the change. Null for a new flag.',
+        ),
         changes: is.about(is.list(is.TEXT), 'Sentences that say what changes.'),
         effect: is.about(
           is.nullable(
@@ -299,7 +302,7 @@ export const PLAN = is.namedObject('FlagPlan', {
               flips: is.list(is.object({ ...FLIP, count: is.WHOLE })),
             }),
           ),
-          'The persons or groups whose value changes, as in a rehearsal.',
+          'How many persons or groups get another value. The members are the same as in a rehearsal.',
         ),
       }),
     ),
@@ -317,7 +320,7 @@ export const PLAN_TO_APPLY = is.named(
     flags: FLAGS_IN_FILE,
     versions: is.about(
       is.mapOf(is.nullable(is.WHOLE)),
-      'The versions in the plan of all flags that it changes, by key. Null for a new flag.',
+      'For each flag that the plan changes, by key: `version` from the plan. Null for a new flag.',
     ),
   }),
 )

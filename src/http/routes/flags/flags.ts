@@ -198,7 +198,7 @@ async function updateFlag(call: FlagCall, isKeyRequired: boolean): Promise<unkno
   return change(call, { kind: 'update', id, body: call.request.jsonBytes(), isKeyRequired })
 }
 
-/** Returns the flag that the path names. Throws 403 if the caller may not change it. */
+/** Returns the flag named in the path. Throws 403 if the caller may not change it. */
 function editableFlag(call: FlagCall): Flag {
   const flag = flagInPath(call)
   requireEdit(call, flag)

@@ -56,19 +56,25 @@ const GUARD_LOOK = is.namedObject('RampGuardLook', {
   event: is.TEXT,
   worse: is.choice('higher', 'lower'),
   tolerance: is.NUMBER,
-  value: is.about(is.TEXT, 'The value of the flag that is compared with false.'),
+  value: is.about(
+    is.TEXT,
+    'The value of the flag whose persons are compared with those who get false.',
+  ),
   persons_without_flag: is.WHOLE,
   persons_without_flag_with_event: is.WHOLE,
   persons_with_flag: is.WHOLE,
   persons_with_flag_with_event: is.WHOLE,
-  difference: is.about(SHARE, 'Estimated difference of the shares. Null without enough data.'),
+  difference: is.about(
+    SHARE,
+    'Estimated difference between the shares of persons with the event. Null if there are too few data.',
+  ),
   difference_at_least: is.about(
     SHARE,
-    'Lower bound of the difference, valid at every look. Only if more is worse.',
+    'Lower bound of the difference, valid however often it is checked. Null if `worse` is lower.',
   ),
   difference_at_most: is.about(
     SHARE,
-    'Upper bound of the difference, valid at every look. Only if fewer is worse.',
+    'Upper bound of the difference, valid however often it is checked. Null if `worse` is higher.',
   ),
   is_violated: is.BOOLEAN,
   missing: is.about(is.nullable(is.TEXT), 'Why there is no bound yet.'),
@@ -93,7 +99,7 @@ const RAMP = is.namedObject('Ramp', {
     is.nullable(is.TIME),
     'When this machine last checked the guards. Null if not since its start.',
   ),
-  looks: is.about(is.list(GUARD_LOOK), 'The results of that check.'),
+  looks: is.about(is.list(GUARD_LOOK), 'The results of the guards at that check.'),
 })
 const SCHEDULED_CHANGE = is.namedObject('ScheduledChange', {
   id: is.WHOLE,
@@ -156,9 +162,12 @@ const PREVIEW = is.namedObject('ScheduledPreview', {
   steps: is.list(
     is.object({
       rollout_percentage: is.about(SHARE, 'Null for all operations but ramp.'),
-      enabled: is.about(is.WHOLE, 'Evaluated persons or groups that have the flag after the step.'),
-      newly_enabled: is.about(is.WHOLE, 'By how many this number grows with the step, or 0.'),
-      newly_disabled: is.about(is.WHOLE, 'By how many this number shrinks with the step, or 0.'),
+      enabled: is.about(
+        is.WHOLE,
+        'The number of evaluated persons or groups that have the flag after the step.',
+      ),
+      newly_enabled: is.about(is.WHOLE, 'By how much `enabled` grows with the step, or 0.'),
+      newly_disabled: is.about(is.WHOLE, 'By how much `enabled` shrinks with the step, or 0.'),
       sampled: is.about(is.WHOLE, 'Number of evaluated persons or groups.'),
       total: is.about(
         is.WHOLE,

@@ -100,7 +100,7 @@ export function requireRank(user: KeyUser, level: UserLevel): void {
     throw denied('Only owners can change owners or make another user an owner.')
 }
 
-/** Returns the active member that the path names. Throws 404 `not_found`. */
+/** Returns the active member named in the path. Throws 404 `not_found`. */
 export function memberInPath(call: Pick<MemberCall, 'services' | 'uuid'>): User {
   const uuid = call.uuid('user_uuid')
   const users = call.services.directory.users()

@@ -59,15 +59,21 @@ const SETTINGS = {
   ),
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
-  group_types_closed: is.about(is.BOOLEAN, 'Events create no new group types.'),
-  autocapture_opt_out: is.about(is.BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
-  autocapture_exceptions_opt_in: is.about(is.BOOLEAN, 'Browsers capture exceptions.'),
-  autocapture_web_vitals_opt_in: is.about(is.BOOLEAN, 'Browsers capture web vitals.'),
+  group_types_closed: is.about(is.BOOLEAN, 'If true, events create no new group types.'),
+  autocapture_opt_out: is.about(
+    is.BOOLEAN,
+    'If true, browsers capture no clicks, changes or submits.',
+  ),
+  autocapture_exceptions_opt_in: is.about(is.BOOLEAN, 'If true, browsers capture exceptions.'),
+  autocapture_web_vitals_opt_in: is.about(is.BOOLEAN, 'If true, browsers capture web vitals.'),
   daily_events_limit: is.about(
     is.nullable(is.WHOLE),
     'Number of events that are stored per day, starting at midnight UTC. Null means no limit. Requests beyond the limit are answered with 200 and quota_limited.',
   ),
-  daily_bytes_limit: is.about(is.nullable(is.WHOLE), 'The same limit for bytes of events.'),
+  daily_bytes_limit: is.about(
+    is.nullable(is.WHOLE),
+    'Number of bytes of events that are stored per day, with the same rules as `daily_events_limit`.',
+  ),
   test_account_filters: is.list(
     is.refused(
       is.JSON_OBJECT,
@@ -107,7 +113,7 @@ export const PROJECT = is.namedObject('Project', {
   ...SETTINGS,
   today: is.about(
     is.object({ events: is.WHOLE, bytes: is.WHOLE, is_limited: is.BOOLEAN }),
-    'The events that this machine accepted since midnight UTC. is_limited: a daily limit is reached.',
+    'The number of events, and the number of their bytes, that this machine has accepted since midnight UTC. is_limited: a daily limit is reached.',
   ),
   is_demo: is.BOOLEAN,
   effective_membership_level: LEVEL,

@@ -123,7 +123,7 @@ export const ACTION_RESOURCE: Resource<PersonServices> = {
   }),
 }
 
-/** Returns the action that the path names. Throws 404 `not_found`. */
+/** Returns the action named in the path. Throws 404 `not_found`. */
 async function storedAction(call: Call<PersonServices>): Promise<ActionView> {
   const id = idInPath(call, 'action')
   const text = existing(await call.services.queries.getAction(call.projectId, id, 'json'), 'action')

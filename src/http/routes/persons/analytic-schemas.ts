@@ -113,7 +113,10 @@ const BREAKDOWN = {
     is.TEXT_OR_NUMBER,
     'The value of the breakdown whose people are returned.',
   ),
-  breakdown_histogram_bin_count: is.about(is.WHOLE, 'The value is a range of numbers.'),
+  breakdown_histogram_bin_count: is.about(
+    is.WHOLE,
+    'If given, the value of the breakdown is a range of numbers.',
+  ),
 }
 const FUNNEL = {
   ...SHARED,
@@ -137,14 +140,14 @@ const FUNNEL = {
   ),
   funnel_window_days: is.about(
     is.WHOLE,
-    'The conversion window in days. It takes precedence over the other two.',
+    'The conversion window in days. It takes precedence over `funnel_window_interval`.',
   ),
   exclusions: is.about(is.list(is.JSON_OBJECT), 'Series that end an attempt.'),
   funnel_viz_type: is.about(
     is.TEXT,
     'With trends, the funnel is computed for each period in which attempts begin.',
   ),
-  entrance_period_start: is.about(is.TEXT, 'Start of that period.'),
+  entrance_period_start: is.about(is.TEXT, 'Start of the period in which the attempts begin.'),
   drop_off: is.about(is.TEXT, 'Return the people who did not convert.'),
   funnel_from_step: is.about(is.WHOLE, 'The step from which the conversion counts.'),
   funnel_to_step: is.about(is.WHOLE, 'The step up to which the conversion counts.'),

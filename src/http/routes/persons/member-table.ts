@@ -5,7 +5,7 @@
 import { csvRecords, unguardedCell } from '../../../base/csv.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 
-/** The persons that an uploaded table names. */
+/** The persons named in an uploaded table. */
 export interface TableMembers {
   readonly distinctIds: readonly string[]
   readonly personUuids: readonly string[]
@@ -32,7 +32,7 @@ const PERSON_UUID = [
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
-/** Returns the persons that a table names. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
+/** Returns the persons named in a table. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
 export function readMemberTable(text: string): TableMembers {
   for (const separator of SEPARATORS) {
     const [header = []] = csvRecords(firstLine(text), separator, 'csv')
@@ -58,7 +58,7 @@ interface Columns {
   readonly isDoubtful: boolean
 }
 
-/** Returns the columns that a header names, or null if it names none. */
+/** Returns the columns named in a header, or null if it names none. */
 function columnsOf(header: readonly string[]): Columns | null {
   const distinctIds = [...header.keys()].filter((index) => DISTINCT_ID.test(header[index] ?? ''))
   const names = header.map((name) => name.toLowerCase())

@@ -107,7 +107,7 @@ export async function changed<Name extends Thing & keyof DoneResult>(
   return result
 }
 
-/** Returns the person that the path names. Throws 400 `invalid_input` if the text is neither a number nor a UUID. */
+/** Returns the person named in the path. Throws 400 `invalid_input` if the text is neither a number nor a UUID. */
 function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
   const person = personReference(request.parameter('id'))
   if (person !== null) return person
@@ -117,7 +117,7 @@ function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference
 }
 
 /**
- * Returns the person that the path names, the format of the answer, and the parameters as `read` returns them. If the
+ * Returns the person named in the path, the format of the answer, and the parameters as `read` returns them. If the
  * parameters are invalid and the person does not exist, it throws 404 instead of 400.
  */
 export async function readForPerson<T>(
@@ -151,7 +151,7 @@ export function existing<Found>(found: Found | null, thing: Thing): Found {
   throw unknown(thing)
 }
 
-/** Returns the number of the object that the path names. Throws 404 `not_found` if the path contains no number. */
+/** Returns the number of the object named in the path. Throws 404 `not_found` if the path contains no number. */
 export function idInPath(call: Pick<PersonCall, 'number'>, thing: 'action' | 'cohort'): number {
   return existing(call.number(`${thing}_id`), thing)
 }

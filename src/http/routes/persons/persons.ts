@@ -110,14 +110,14 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
   routes: [
     route('GET', '', 'listPersons', 'Lists persons, newest first.', {
       query: is.options({
-        distinct_id: is.about(is.TEXT, 'The person with this distinct_id.'),
-        email: is.about(is.TEXT, 'Persons whose property email is exactly this text.'),
+        distinct_id: is.about(is.TEXT, 'Return only the person with this distinct_id.'),
+        email: is.about(is.TEXT, 'Return only persons whose property email is exactly this text.'),
         search: is.about(
           is.TEXT,
           'Part of the e-mail address or the name, or a distinct_id, or a UUID.',
         ),
         properties: is.about(FILTERS, 'Filters on properties.'),
-        cohort: is.about(is.WHOLE, 'Members of the cohort with this number.'),
+        cohort: is.about(is.WHOLE, 'Return only members of the cohort with this number.'),
         ...is.pageParameters(PAGE_ROWS_MAX),
       }),
       answers: { 200: done(is.pageOf(PERSON)) },
@@ -291,7 +291,7 @@ function isWanted(parameters: RequestParameters, name: string): boolean {
 }
 
 /**
- * Deletes the persons that a request names. Unknown persons are ignored. The answer lists the persons that could not be
+ * Deletes the persons named in a request. Unknown persons are ignored. The answer lists the persons that could not be
  * deleted.
  */
 async function deletePersons(

@@ -47,7 +47,7 @@ export const FILTERS = is.named('Filters', {
   anyOf: [is.list(PROPERTY_FILTER), FILTER_GROUP, is.JSON_OBJECT],
 })
 
-/** The events that a question counts. */
+/** The events that are counted. */
 export const SERIES = is.named(
   'Series',
   is.about(

@@ -207,7 +207,7 @@ function visitorOf(
 }
 
 /**
- * Returns the project that a key belongs to. For a personal key, it is the project that the request names, as in
+ * Returns the project that a key belongs to. For a personal key, it is the project named in the request, as in
  * requests with events. Throws ServiceError `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or
  * `invalid_project`. Source: docs/compatibility/decisions.md, "Refused flag requests".
  */

@@ -1,8 +1,8 @@
 /**
  * The files of posthog-js that a page loads with PostHog's `<script>`. They are not part of Tenrec, and are served only
- * if they are installed: in the folder `posthog-js` of the data directory, to which `tenrec snippet install` writes
- * them, or else as the npm package of that name beside this program. The names of the files are read from the folder
- * once, so a name in a request is never used as a path.
+ * if they are installed. `tenrec snippet install` writes them to the folder `posthog-js` of the data directory. If this
+ * folder does not contain them, they are read from the npm package `posthog-js` beside this program. The names of the
+ * files are read from the folder once, so a name in a request is never used as a path.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'

@@ -74,14 +74,14 @@ export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
     list: {
       says: 'Lists annotations, latest time first.',
       query: {
-        after: is.about(is.TEXT, 'Created after this time.'),
-        before: is.about(is.TEXT, 'Created before this time.'),
-        dashboardItemId: is.about(is.WHOLE, 'Annotations of this insight.'),
+        after: is.about(is.TEXT, 'Return only annotations that were created after this time.'),
+        before: is.about(is.TEXT, 'Return only annotations that were created before this time.'),
+        dashboardItemId: is.about(is.WHOLE, 'Return only annotations of this insight.'),
         scope: SCOPE,
         deleted: is.about(is.BOOLEAN, 'If true, return only deleted annotations.'),
         apply_all: is.about(
           is.BOOLEAN,
-          'True: annotations that belong to no insight. False: annotations of an insight.',
+          'True: return only annotations that belong to no insight. False: return only annotations of insights.',
         ),
         search: is.about(is.TEXT, 'Part of the content.'),
       },

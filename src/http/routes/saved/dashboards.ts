@@ -151,7 +151,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       },
       show: (call, dashboard) => dashboardItem(showingTo(call), dashboard),
     },
-    /** Returns the dashboard that the path names, without its tiles. It may be deleted. */
+    /** Returns the dashboard named in the path, without its tiles. It may be deleted. */
     async find(call) {
       return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
     },

@@ -111,7 +111,7 @@ function sharingRoutes(
 ): readonly AnyRoute<SavedServices>[] {
   const title = name === 'dashboard' ? 'Dashboard' : 'Insight'
   const path = `${kind}/:id/sharing/`
-  /** Returns how the object that the path names is shared. Throws 404. */
+  /** Returns how the object named in the path is shared. Throws 404. */
   const thing = async (call: SavedCall) => {
     const place = placeInPath(call)
     const { sharing, isDeleted, id, projectId } =
@@ -121,7 +121,7 @@ function sharingRoutes(
     existing(isDeleted ? null : id, name)
     return { sharing, place: { kind, id, projectId } }
   }
-  /** Returns how the object that the path names is shared. Throws 403 if the caller may not change the object. */
+  /** Returns how the object named in the path is shared. Throws 403 if the caller may not change the object. */
   const own = (call: SavedCall) => {
     requireScope(call.grant, `${name}:write`)
     return thing(call)
@@ -213,7 +213,7 @@ function sharingRoutes(
   ]
 }
 
-/** Returns the settings that Tenrec knows. Other members that the client has sent are ignored. */
+/** Returns the settings that Tenrec knows. All other members of the body are ignored. */
 function settingsOf(settings: is.TypeOf<typeof SETTINGS> | null) {
   const names = SHARING_SETTINGS.filter((name) => settings?.[name] !== undefined)
   return Object.fromEntries(names.map((name) => [name, settings?.[name] === true]))

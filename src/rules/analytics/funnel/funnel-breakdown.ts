@@ -52,7 +52,7 @@ export function splitByBreakdown(
  */
 interface WantedLabels {
   readonly isWanted: Uint8Array
-  /** The label as which each label counts. All rare labels count as the first rare one. */
+  /** For each label, the label that it counts as. All rare labels count as the first rare one. */
   readonly folded: Uint32Array
 }
 

@@ -125,7 +125,7 @@ export interface ChangeContext extends LinkContext {
   /** The flag of the experiment. */
   readonly flag: Flag
   /**
-   * The holdout that the body names. Null if the body removes the holdout. Undefined if the body does not mention it.
+   * The holdout named in the body. Null if the body removes the holdout. Undefined if the body does not mention it.
    */
   readonly holdout?: Holdout | null | undefined
   readonly userId: number | null

@@ -22,8 +22,8 @@ export const SAVED_METRICS_MAX = 500
  */
 export const STORED_VARIANTS_MAX = 20
 /**
- * The largest number of metrics in each list of an experiment: primary, secondary and guard metrics. The saved
- * metrics that it uses count, too. More are answered 400 `invalid_input`.
+ * The largest number of metrics in each list of an experiment: primary, secondary and guard metrics. Its saved metrics
+ * count, too. More are answered 400 `invalid_input`.
  * @user Experiments
  */
 export const METRICS_OF_LIST_MAX = 20

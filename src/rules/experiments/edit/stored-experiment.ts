@@ -50,7 +50,7 @@ export interface MetricLink {
   readonly id: number
   /** The number of the saved metric. */
   readonly saved_metric: number
-  /** Its member `type` is `primary` or `secondary`. */
+  /** The member `type` of the metadata is `primary` or `secondary`. */
   readonly metadata: JsonObject
   readonly created_at: string
 }

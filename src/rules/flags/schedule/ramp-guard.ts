@@ -1,7 +1,7 @@
 /**
  * Decides whether the guards of a ramp are violated. A guard compares persons who got the flag with persons who did
  * not, since the last step of the ramp. The percentage is constant between two steps, so both groups lived under the
- * same conditions. The bound that is computed stays valid however often the guard is looked at
+ * same conditions. The bound that is computed stays valid however often the guard is checked
  * (rules/experiments/always-valid.ts).
  */
 import { type GuardBound, guardBound } from '../../experiments/always-valid.ts'
@@ -21,7 +21,7 @@ export interface ExposedPersons {
   readonly converted: number
 }
 
-/** The result of looking at one guard for one value of the flag. */
+/** The result of one check of a guard, for one value of the flag. */
 export interface GuardLook extends Pick<RampGuard, 'event' | 'worse' | 'tolerance'> {
   readonly value: string
   readonly control: ProportionSample

@@ -400,7 +400,10 @@ function startOfRamp(
   const { atMs = null, afterMs = null } = first ?? {}
   const sentAtMs = readTime('scheduled_at', sent)
   if (sentAtMs !== null && atMs !== null && atMs !== sentAtMs) {
-    throw invalidInput('scheduled_at', 'differs from the time of the first step. Leave one out')
+    throw invalidInput(
+      'scheduled_at',
+      'differs from `at` of the first step. Send only one of the two',
+    )
   }
   return sentAtMs ?? atMs ?? nowMs + (afterMs ?? 0)
 }

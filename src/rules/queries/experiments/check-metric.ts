@@ -18,7 +18,7 @@ const ANY_PROJECT: Omit<QueryContext, 'nowMs'> = {
 }
 
 /**
- * Throws 400 `invalid_query` if no query can compute a metric. `path` is the path to the metric, which the error names.
+ * Throws 400 `invalid_query` if no query can compute a metric. `path` is the path to the metric. The error contains it.
  */
 export function checkMetricQuery(metric: JsonObject, path: string, nowMs: number): void {
   readMetric(new QueryFields(metric, path), null, { ...ANY_PROJECT, nowMs })

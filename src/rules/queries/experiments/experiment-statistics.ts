@@ -62,7 +62,7 @@ export interface VariantComparison {
   /** The smallest relative change that the persons so far can reveal with a power of 80 %. */
   readonly detectableLift: number | null
   readonly daysLeft: number | null
-  /** The number of persons in both variants that the plan needs. Null without a plan. */
+  /** The number of persons that are needed in both variants together. Null without a plan. */
   readonly neededPersons: number | null
 }
 

@@ -36,7 +36,7 @@ export const RETURNED = 2
 
 const EVERY_EVENT: SeriesMatch = { names: null, filter: null, steps: [] }
 
-/** A moment of each person: a time, and the place in the order of arrival among events at that time. */
+/** A moment of each person: a time, and the position in the order of arrival among events at that time. */
 interface Moments {
   readonly timesMs: Float64Array
   /** Sequence numbers begin at 1, so 0 comes before every event with the same time. */

@@ -97,7 +97,7 @@ export class StepSets {
   }
 
   /**
-   * Returns the step as which an event counts. If it matches several steps, it counts as the one that has no event in
+   * Returns the step that an event counts as. If it matches several steps, it counts as the one that has no event in
    * the window or whose latest event is the oldest.
    */
   #stepFor(steps: number): number {

@@ -155,7 +155,7 @@ function addCounts(into: Map<string, Float64Array>, label: string, counts: Float
   for (const [cell, count] of counts.entries()) sums[cell] = (sums[cell] ?? 0) + count
   into.set(label, sums)
   if (into.size * counts.length <= QUERY_CELLS_MAX) return
-  const detail = `The breakdown has too many values. At most ${QUERY_CELLS_MAX} numbers can be computed.`
+  const detail = `The breakdown has too many values: the result would have more than ${QUERY_CELLS_MAX} numbers. Choose another breakdown or fewer intervals.`
   throw new ServiceError('query_too_large', detail)
 }
 

@@ -43,7 +43,7 @@ const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<
 /** The texts that `select` and `orderBy` accept, for error messages. */
 export const COLUMN_TEXTS = `*, ${[...FIELDS.keys()].join(', ')}, person_display_name, properties.X, properties."any name", person.properties.X, coalesce(a, b), count()`
 
-/** Returns the column that a text names, with or without a label. Returns null for any other text. */
+/** Returns the column described by a text, with or without a label. Returns null for any other text. */
 export function eventColumn(text: string, depth = 0): EventColumn | null {
   const name = withoutLabel(text)
   const column = (kind: EventColumn['kind'], rest = '', columns: readonly EventColumn[] = []) => {

@@ -1,4 +1,7 @@
-/** The events that a table of web analytics counts, with their sessions, and the ranges in which each event counts. */
+/**
+ * The events that are counted in a table of web analytics, with their sessions, and the ranges in which each event
+ * counts.
+ */
 
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { getOrAdd } from '../../../base/maps.ts'

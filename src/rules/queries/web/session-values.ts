@@ -1,6 +1,6 @@
 /**
- * Collects the values of a session property that a list suggests to the user. Source:
- * docs/compatibility/definitions.md, "Offered values".
+ * Finds the most frequent values of a session property. Clients suggest these values to a user who enters a filter.
+ * Source: docs/compatibility/definitions.md, "Offered values".
  */
 
 import { ALWAYS } from '../../analytics/date-range.ts'

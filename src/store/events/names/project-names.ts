@@ -24,11 +24,11 @@ const DAY_MS = 24 * 60 * 60 * 1000
 const NAME_BYTES = 300
 /** When names must be removed, enough of them are removed that the remaining ones fill this fraction of the limit. */
 const FILLED_SHARE = 3 / 4
-/** Of the remaining names, those that saved objects use may fill this fraction. */
+/** Of the remaining names, those that are used in saved objects may fill this fraction. */
 const REFERRED_SHARE = 1 / 2
 /**
- * Of the remaining names, those that saved objects use, together with those that occurred on several days, may fill
- * this fraction.
+ * Of the remaining names, those that are used in saved objects and those that occurred on several days may together
+ * fill this fraction.
  */
 const LASTING_SHARE = 3 / 4
 
@@ -290,8 +290,8 @@ export class ProjectNames {
 }
 
 /**
- * Returns the names that stay, in their previous order. Half of the room is for names that saved objects use. Up to
- * three quarters may be filled with these and with names that occurred on several days. The rest is for all other
+ * Returns the names that stay, in their previous order. Half of the list is for names that are used in saved objects.
+ * Up to three quarters may be filled with these and with names that occurred on several days. The rest is for all other
  * names. Within each group, the names that occurred last are preferred.
  */
 function choose<Each extends Entry>(

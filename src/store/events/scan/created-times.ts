@@ -1,5 +1,5 @@
 /**
- * The creation times of the persons of a project, by person number: 8 bytes for each person. All of them are read once.
+ * The creation times of the persons of a project, by person number: 8 bytes per person. All of them are read once.
  * After that, only persons who have gained or lost a distinct_id are read again. A person who is new, deleted, or
  * merged with an older person is always among them.
  */

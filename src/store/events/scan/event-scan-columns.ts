@@ -29,8 +29,8 @@ export interface DistinctIds {
  */
 export interface PlacedColumn {
   /**
-   * For each position from `first` on: the place of its value in `values`, or 0 without a value. Positions outside this
-   * array have no value.
+   * For each position from `first` on: the index of its value in `values`, or 0 if it has no value. Positions outside
+   * this array have no value.
    */
   readonly ids: Uint16Array
   readonly first: number
@@ -44,12 +44,12 @@ export interface PlacedColumn {
  */
 export type ColumnValues = readonly unknown[] | Float64Array
 
-/** Returns the value at a place, or undefined at place 0. */
+/** Returns the value at an index of `values`, or undefined at index 0. */
 export function valueAt(values: ColumnValues, id: number): unknown {
   return id === 0 ? undefined : values[id]
 }
 
-/** Returns the place in `values` of a position of the segment, or 0 if it has no value. */
+/** Returns the index in `values` of the value at a position of the segment, or 0 if there is no value. */
 export function idAt(ids: Uint16Array, first: number, place: number): number {
   const at = place - first
   return at >= 0 && at < ids.length ? (ids[at] ?? 0) : 0

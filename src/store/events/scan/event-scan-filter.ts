@@ -408,7 +408,7 @@ function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
       marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
-  // This needs owners because erased events, which have neither a distinct_id nor an owner, must be removed first.
+  // The filter needs owners, because erased events must be removed first. They have neither a distinct_id nor an owner.
   return { needsOwners: true, mark }
 }
 

@@ -131,7 +131,7 @@ export class ScanSegment {
   }
 
   /**
-   * Returns whether this object contains the segment that `summary` describes. If `summary` is another object than
+   * Returns whether this object contains the segment described by `summary`. If `summary` is another object than
    * before, compares the stored headers: a merge creates new summary objects for the whole project, even for unchanged
    * segments.
    */

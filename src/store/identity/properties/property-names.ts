@@ -9,7 +9,7 @@ import { type CountedFacts, PropertyCounts } from './property-counts.ts'
 /**
  * Returns the properties of the newest persons. Large projects use the stored count (kept-properties.ts). `check` is
  * called before each person that must be read, and throws to stop. With a stored count, it takes some milliseconds.
- * Otherwise it takes some microseconds for each person.
+ * Otherwise it takes some microseconds per person.
  */
 export function personProperties(
   tables: EventTables,

@@ -25,7 +25,7 @@ export interface StoredProperties extends PropertyLookup {
   settle(): void
 }
 
-/** Properties that are parsed as a whole. */
+/** Properties that are parsed completely. */
 export class WholeProperties implements StoredProperties {
   #parse: (() => JsonObject) | null
   #members: JsonObject = NOTHING

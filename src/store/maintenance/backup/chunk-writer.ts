@@ -202,7 +202,7 @@ function removeDrafts(folder: string): void {
 
 /**
  * Writes a file without the page cache, or returns null if the file system does not support this. The last block is
- * written as a whole, and the file is then truncated to its length.
+ * written completely, and the file is then truncated to its length.
  */
 async function writeDirectly(path: string, { memory, length }: Chunk): Promise<FileHandle | null> {
   const padded = Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES
