@@ -132,7 +132,13 @@ export class FlagSchedule {
     this.#pending = page
       .gauges('flag_schedule_pending', 'Scheduled changes of flags that wait for their time.', [])
       .with()
-    this.#watched = page.gauges('flag_ramps_watched', 'Running ramps with guards.', []).with()
+    this.#watched = page
+      .gauges(
+        'flag_ramps_watched',
+        'Running ramps (stepwise rollouts of flags) that have guards.',
+        [],
+      )
+      .with()
   }
 
   start(): void {

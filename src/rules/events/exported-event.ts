@@ -23,7 +23,7 @@ export interface ExportedEvent {
 export interface ExportedSegment {
   readonly count: number
   /**
-   * The events. They can be iterated once, and the iteration must start before the next segment. Each event is built
+   * The events. They can be iterated once. Start the iteration before you request the next segment. Each event is built
    * when it is read.
    */
   readonly events: Iterable<ExportedEvent>

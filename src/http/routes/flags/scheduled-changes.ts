@@ -70,11 +70,11 @@ const GUARD_LOOK = is.namedObject('RampGuardLook', {
   ),
   difference_at_least: is.about(
     SHARE,
-    'Lower bound of the difference, valid however often it is checked. Null if `worse` is lower.',
+    'Lower bound of the difference. It is valid even if the guard is checked many times. Null if `worse` is `lower`.',
   ),
   difference_at_most: is.about(
     SHARE,
-    'Upper bound of the difference, valid however often it is checked. Null if `worse` is higher.',
+    'Upper bound of the difference. It is valid even if the guard is checked many times. Null if `worse` is `higher`.',
   ),
   is_violated: is.BOOLEAN,
   missing: is.about(is.nullable(is.TEXT), 'Why there is no bound yet.'),

@@ -11,7 +11,8 @@ import { FLAG_FIELDS } from './flag-fields.ts'
 const NUMBER_OR_NULL = { type: ['number', 'null'], minimum: 0, maximum: 100 }
 const GROUP_TYPE = {
   type: ['string', 'null'],
-  description: 'Name of the group type whose groups are counted, instead of persons.',
+  description:
+    'Name of the group type, if decisions are made for groups of this type instead of persons. Null: for persons.',
 }
 const PROPERTY = {
   type: 'object',
