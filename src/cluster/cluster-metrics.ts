@@ -28,7 +28,10 @@ export interface ClusterFigures {
  * counters, all others are gauges.
  */
 const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) => number]>> = {
-  cluster_alone: ['Whether no majority of brokers answers.', (now) => Number(now.isAlone)],
+  cluster_alone: [
+    '1 if fewer than a majority of the brokers answer, otherwise 0.',
+    (now) => Number(now.isAlone),
+  ],
   cluster_outbox_blocks: ['Accepted blocks that the brokers have not stored.', (now) => now.unsent],
   cluster_messages_waiting: [
     'Messages of the shared log that wait to be processed.',

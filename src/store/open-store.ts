@@ -145,8 +145,8 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
 }
 
 /**
- * Throws `OperatorError` if `tenrec dev` has filled the data directory or the original of a copied one. The keys of
- * such a store are public, so it must not be served to others.
+ * Throws `OperatorError` if `tenrec dev` created this data directory, or if it is a copy of such a directory. The keys
+ * of such a store are public, so it must not be served to others.
  */
 function refuseDevelopmentStore(store: ProjectStore, path: string): void {
   if (!store.hasDevelopmentKey) return

@@ -3,16 +3,16 @@
  *
  * | name            | meaning                                                                      |
  * |-----------------|------------------------------------------------------------------------------|
- * | `position`      | the sequence number of the last block of the log whose events are all stored |
+ * | `position`      | the number of the last block of the log whose events are all stored          |
  * | `log_time`      | the arrival time of the newest record up to `position`, in milliseconds      |
  * | `letters`       | the largest number that a dead letter ever had                               |
  * | `seed`          | the seed of the fingerprints (uuid-fingerprint.ts)                           |
- * | `log_through`   | the largest sequence number that had been processed and flushed to the log   |
+ * | `log_through`   | the number of the last block that was processed and flushed to disk          |
  * | `flags_version` | the largest version of environment `flags` that processing has seen          |
  *
- * The record of `position` contains three more numbers: how often persons were folded, how many events of the next
- * block are already stored, and how many of these were dropped. A block that is too large for one transaction is stored
- * in several.
+ * The record of `position` contains three more numbers: how often persons were folded (stored completely instead of as
+ * changes), how many events of the next block are already stored, and how many of these were dropped. A block that is
+ * too large for one transaction is stored in several.
  *
  * `log_through` and `flags_version` record how far the log and the environment `flags` were. If one of them is older
  * than this, data is missing (store-agreement.ts). A store that was last written by an earlier version has neither of

@@ -213,7 +213,7 @@ export const REHEARSED = is.named(
       active: is.BOOLEAN,
       sample: is.about(
         is.WHOLE,
-        `The number of samples to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}, the maximum ${REHEARSAL_SAMPLE_MAX}.`,
+        `The number of persons or groups to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}, the maximum ${REHEARSAL_SAMPLE_MAX}.`,
       ),
     },
   ),

@@ -28,7 +28,7 @@ import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 export const CURRENT = 1
 /** The bit of the comparison range. */
 export const PREVIOUS = 2
-/** Whether a missing value passes each operator. For other operators, the filter itself decides. */
+/** Whether a missing value passes the operators listed here. For any other operator, the filter itself decides. */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   exact: false,
   icontains: false,

@@ -74,7 +74,7 @@ export function heldRange(
 /** The ids of a column in which no event has a value. */
 const NO_IDS = new Uint16Array(0)
 
-/** Returns a column without the positions before its first and after its last value. `ids` are in name order. */
+/** Returns a column without the positions before its first and after its last value. */
 export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
   if (values.length === 1) return { ids: NO_IDS, first: 0, values }
   let first = 0
