@@ -92,7 +92,9 @@ async function settled(control: ControlState, logger: Logger): Promise<void> {
       throw new OperatorError(what, { cause: control.failure })
     }
     if (now > tellAtMs) {
-      logger.warn('Waiting for a majority of the brokers, which have the catalogue.')
+      logger.warn(
+        'Waiting until a majority of the brokers answers. The brokers have the catalogue.',
+      )
       tellAtMs = Number.POSITIVE_INFINITY
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))

@@ -442,7 +442,7 @@ export class LogProcessor {
 
   /**
    * Folds some persons: applies their waiting changes and writes them, so that later reads need not apply the changes.
-   * Call it when there is nothing else to do. Returns the number of folded persons.
+   * Call it when there is nothing else to do. Returns 0 if there was nothing to fold and nothing to count.
    */
   fold(): number {
     return this.#store.fold()

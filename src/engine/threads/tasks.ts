@@ -140,7 +140,10 @@ export function planOf(settings: Pick<Settings, PlanSetting>): MemoryPlan {
   return memoryPlan({ memoryBytesMax, coreCount: Math.max(workerThreads + 1, analyticsThreads) })
 }
 
-/** A finished block: the first `bytes` bytes of a buffer. The buffer may be a slab. */
+/**
+ * A finished block: the first `bytes` bytes of a buffer. The buffer is either a slab (reusable shared memory,
+ * base/slabs.ts) or memory of its own.
+ */
 export interface BlockBuffer {
   readonly buffer: ArrayBufferLike
   readonly bytes: number

@@ -47,8 +47,8 @@ export function differenceOf(
 }
 
 /**
- * Returns the relative change, treatment / control − 1. The difference is divided by the absolute value of the control,
- * so that a positive change is an increase, also if the mean of the control is negative.
+ * Returns the relative change, (treatment − control) / |control|. The absolute value makes an increase positive even if
+ * the mean of the control is negative.
  */
 export function liftOf(control: MaybeEstimate, treatment: MaybeEstimate): Contrast | NotEnoughData {
   const fault = faultOf(control) ?? faultOf(treatment)

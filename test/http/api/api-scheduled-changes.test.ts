@@ -238,7 +238,7 @@ t.test('a person who changes the flag halts its ramp', async (t) => {
   const none = { groups: [{ properties: [], rollout_percentage: 0 }] }
   await daemon.api('PATCH', `${FLAGS}${flag}/`, 1, { filters: none })
   await daemon.until(async () => (await stateOf())['state'] === 'halted')
-  t.match(await stateOf(), { reason: /changed by a person: it has 0 % instead of 10 %/ })
+  t.match(await stateOf(), { reason: /changed by somebody: it has 0 % instead of 10 %/ })
   const resumed = await daemon.api('PATCH', path, 1, { state: 'running' })
   t.match(resumed, { status: 200, body: { ramp: { state: 'running', reason: null } } })
   const halted = await daemon.api('PATCH', path, 1, { state: 'halted' })

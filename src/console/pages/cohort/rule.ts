@@ -46,7 +46,10 @@ export type Kind =
   | 'out'
   | 'other'
 
-/** The behaviors of the API. A condition of the kind `did` has the behavior `many` if it needs a number. */
+/**
+ * The behaviors of the API, by kind of condition. `many` is not a kind: a condition of the kind `did` has this behavior
+ * unless it says that the event happened at least once.
+ */
 const BEHAVIORS = {
   did: 'performed_event',
   many: 'performed_event_multiple',

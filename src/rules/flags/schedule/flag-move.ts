@@ -80,12 +80,12 @@ export function interferenceOf(ramp: Ramp, flag: Flag): string | null {
   const found = conditionOf(flag, ramp.condition)
   if (found === null) return `${name} was removed.`
   const { expected } = ramp
-  if (found.filters !== expected.filters) return `${name} was changed by a person.`
+  if (found.filters !== expected.filters) return `${name} was changed by somebody.`
   if (found.rolloutPercentage !== expected.rolloutPercentage) {
     const [has, had] = [found, expected].map((one) => `${one.rolloutPercentage ?? 100} %`)
-    return `${name} was changed by a person: it has ${has} instead of ${had}.`
+    return `${name} was changed by somebody: it has ${has} instead of ${had}.`
   }
-  if (stepsMade(ramp) > 0 && !flag.active) return 'The flag was disabled by a person.'
+  if (stepsMade(ramp) > 0 && !flag.active) return 'Somebody disabled the flag.'
   return null
 }
 

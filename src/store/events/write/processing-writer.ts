@@ -389,9 +389,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Folds some persons in a transaction of its own: applies their waiting changes (*deltas*) to their records. Returns
-   * the number of folded persons. If no person has deltas, counts the properties of some persons for lists instead. Do
-   * not call it between `add` and `commit`.
+   * Folds some persons in a transaction of its own: applies their waiting changes (*deltas*) to their records. If no
+   * person has deltas, updates the stored counts of the properties of some persons instead. Returns the number of folded
+   * persons, 1 if properties were counted, and 0 if there was nothing to do. Do not call it between `add` and `commit`.
    */
   fold(): number {
     if (this.#guard.isPaused('fold')) return 0
