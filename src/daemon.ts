@@ -8,6 +8,7 @@ import { DiskRoom } from './base/disk-room.ts'
 import { EventLoopLag } from './base/event-loop-lag.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { collectGarbage } from './base/memory/garbage.ts'
+import { refusal } from './base/refusals.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { EventCopy } from './clickhouse/event-copy.ts'
@@ -356,6 +357,7 @@ class RunningDaemon implements Daemon {
       timezoneOf: (projectId) => this.#timezoneOf(projectId),
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusal('change'),
+      isMixed: () => this.#cluster?.isMixed === true,
       clock,
       log,
       page: this.#metrics.page,
@@ -589,6 +591,7 @@ class RunningDaemon implements Daemon {
       usageOf: (projectId) => this.#dailyLimits.usageOf(projectId),
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
+      mixedRefusal: () => (this.#cluster?.isMixed === true ? refusal('machines_older') : null),
     })
   }
 

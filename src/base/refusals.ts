@@ -46,6 +46,11 @@ export const REFUSALS = {
     'Too few brokers have confirmed the change. Check whether it was made before you repeat it.',
     'cluster_control_refused_total',
   ),
+  machines_older: busy(
+    60,
+    'A machine of the cluster runs an older version of Tenrec, which cannot read this change. Upgrade all machines first.',
+    null,
+  ),
   nobody_holds: busy(
     5,
     'No replica of this project answers. Try again later.',

@@ -23,6 +23,7 @@ import { Edge } from './edge.ts'
 import { HolderService } from './holder-service.ts'
 import { HOLDER_LATE_MS_MAX, MESSAGE_HEADS_BYTES_MAX } from './limits.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, SALT_STREAM } from './nats.ts'
+import { EDITION, OlderMachines } from './older-machines.ts'
 import { Outboxes } from './outboxes.ts'
 import { ReplicaFeed } from './replica-feed.ts'
 import { noteBrokers } from './shared-change.ts'
@@ -75,6 +76,7 @@ export class ClusterNode {
   /** Orders changes of the catalogue. */
   readonly changes: ControlState
   readonly #salts: SharedSalts
+  readonly #older: OlderMachines
   #announcedAtMs = 0
   /**
    * The last time at which this replica was complete, and the sequence number at the end of the stream at that time.
@@ -93,6 +95,8 @@ export class ClusterNode {
       projectId === null || projectId === 0 ? (this.#held ?? 0) : directory.partitionOf(projectId)
     this.#partitionOf = partitionOf
     this.#brokers = new NatsBrokers(settings.cluster, logger)
+    this.#older = new OlderMachines(() => clock.monotonic())
+    this.#brokers.onReport((report) => this.#older.hear(report))
     this.commits = new Outboxes({
       settings,
       brokers: this.#brokers,
@@ -190,6 +194,11 @@ export class ClusterNode {
     return this.#held === 0 && copy === null && directory.warehouse() !== null
   }
 
+  /** True while a machine of an older version reports its status. */
+  get isMixed(): boolean {
+    return this.#older.areThere
+  }
+
   /** The problems of this node, as sentences. */
   get troubles(): readonly string[] {
     const what = `${this.commits.unsent} blocks are stored on this disk only`
@@ -254,6 +263,7 @@ export class ClusterNode {
     this.#brokers.announce({
       replica: this.commits.name,
       host: hostname(),
+      edition: EDITION,
       partition: this.#held,
       partitions: directory.partitions(),
       places: feed?.places ?? {},

@@ -76,19 +76,24 @@ export function encodeData(value: Question | Answer): Buffer {
   return serialize(value)
 }
 
-/** Decodes plain data. Byte arrays in the result have their own memory. Throws if the input is invalid. */
+/** Decodes plain data. Typed arrays in the result have their own memory. Throws if the input is invalid. */
 export function decodeData(bytes: Uint8Array): unknown {
   const reader = new OwnMemory(bytes)
   reader.readHeader()
   return reader.readValue()
 }
 
-/** Copies byte arrays. By default, they would be views of the input, and the memory of the input is reused. */
+/** Copies typed arrays. By default, they would be views of the input, and the memory of the input is reused. */
 class OwnMemory extends DefaultDeserializer {
   _readHostObject(): unknown {
     const parent = DefaultDeserializer.prototype as unknown as { _readHostObject(): unknown }
     const view = parent._readHostObject.call(this)
-    return view instanceof Uint8Array ? Uint8Array.prototype.slice.call(view) : view
+    if (view instanceof DataView) {
+      const { buffer, byteOffset, byteLength } = view
+      return new DataView(buffer.slice(byteOffset, byteOffset + byteLength))
+    }
+    // The method is the same for all typed arrays, and returns an array of the same type.
+    return ArrayBuffer.isView(view) ? Uint8Array.prototype.slice.call(view as Uint8Array) : view
   }
 }
 

@@ -78,6 +78,8 @@ export interface NodeReport {
   /** The name of the machine, both as an edge and as a replica. */
   readonly replica: string
   readonly host: string
+  /** The edition of what the machine can read (older-machines.ts). Machines of older versions do not send it: 0. */
+  readonly edition?: number
   /** The position of the replica in the event stream. Before it has started: '' and 0. */
   readonly position: StreamPosition
   /** The number of messages that the replica has taken but not processed. */

@@ -59,6 +59,18 @@ t.test('an answer of any size arrives unchanged', async (t) => {
   t.strictSame(decodeData(whole(value)), { result: value, control: 7 })
 })
 
+t.test('typed arrays in an answer have their own memory', async (t) => {
+  // Only arrays whose position is a multiple of their element size could be views of the message.
+  for (const pad of ['', 'a', 'aa', 'aaa']) {
+    const value = { pad, numbers: Uint32Array.of(1, 2, 3), view: new DataView(new ArrayBuffer(2)) }
+    const message = whole(value)
+    const { result } = decodeData(message) as { result: typeof value }
+    message.fill(0xff)
+    t.strictSame([...result.numbers, result.view.getInt16(0)], [1, 2, 3, 0])
+    t.type(result.numbers, Uint32Array)
+  }
+})
+
 t.test('a request to a machine that never answers fails', async (t) => {
   const { link, times } = linked(t, () => {})
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {

@@ -77,7 +77,14 @@ t.test('an event is stored once, whenever the daemon ends', async (t) => {
 })
 
 /** A machine whose log keeps what is written, and refuses the first `refusals` writes. */
-function machine(t: Test, isHere: boolean, waitMs: number, refusals = 0) {
+function machine(
+  t: Test,
+  isHere: boolean,
+  waitMs: number,
+  refusals = 0,
+  onRemove: () => void = () => undefined,
+) {
+  const accepted: number[] = []
   const written: string[] = []
   const removed: number[] = []
   const failures: unknown[] = []
@@ -85,6 +92,7 @@ function machine(t: Test, isHere: boolean, waitMs: number, refusals = 0) {
   const events = new GuardEvents({
     queries: {
       removeGuardEvent: async (_, number) => {
+        onRemove()
         removed.push(number)
       },
     },
@@ -102,12 +110,12 @@ function machine(t: Test, isHere: boolean, waitMs: number, refusals = 0) {
     },
     clock: { now: () => 0 },
     isHere: () => isHere,
-    onAccepted: () => undefined,
+    onAccepted: (_, bytes) => accepted.push(bytes),
     onFailure: (error) => failures.push(error),
     waitMs,
   })
   t.teardown(() => events.stop())
-  return { events, written, removed, failures }
+  return { events, written, removed, failures, accepted }
 }
 
 t.test('the machine that stopped the ramp writes the event, others only after it', async (t) => {
@@ -136,11 +144,27 @@ t.test('the machine that stopped the ramp writes the event, others only after it
 })
 
 t.test('an event that the log refuses stays', async (t) => {
-  const { events, written, removed, failures } = machine(t, true, 0, 1)
+  const { events, written, removed, failures, accepted } = machine(t, true, 0, 1)
   events.write([guardEvent(1)])
   await until(() => failures.length > 0)
   events.write([guardEvent(1)])
   await events.stop()
-  t.strictSame([written, removed], [[], []], 'the next attempt is later')
+  t.strictSame([written, removed, accepted], [[], [], []], 'the next attempt is later')
   t.match(failures, [{ code: 'server_error' }])
+})
+
+t.test('an event whose removal fails is written and counted once', async (t) => {
+  let left = 2
+  const { events, written, removed, failures, accepted } = machine(t, true, 0, 0, () => {
+    if (left-- > 0) throw new ServiceError('server_error', 'The store has failed.')
+  })
+  let elapsedMs = 0
+  t.intercept(performance, 'now', { value: () => elapsedMs })
+  for (const attempt of [1, 2, 3]) {
+    events.write([guardEvent(1)])
+    await until(() => failures.length + removed.length === attempt)
+    await new Promise((resolve) => setImmediate(resolve))
+    elapsedMs += 60_000
+  }
+  t.strictSame([written.length, accepted.length, removed], [1, 1, [1]])
 })

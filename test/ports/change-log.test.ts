@@ -13,6 +13,7 @@ import {
 } from '../../src/store/catalog/catalogue-copy.ts'
 import { FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
+import { pack } from '../../src/store/lmdb/codec.ts'
 import { catalogueLines } from '../fixtures/catalogue-lines.ts'
 
 const ENTRY: AuditEntry = {
@@ -66,6 +67,19 @@ function proposalOf(t: Test, action: () => void): Proposal {
   t.equal(takeProposal(), null, 'it is answered once')
   return proposal
 }
+
+t.test('a change of a table that this version lacks is refused for good', async (t) => {
+  const { dirs, first } = await startCopies(t)
+  const before = await catalogueLines(dirs.first)
+  const changes = pack([['from_the_future', Buffer.of(1), Buffer.of(2)]])
+  const place = { incarnation: 'a', sequence: 4, number: 1 }
+  t.throws(() => first.apply({ place, changes, local: null }), {
+    name: 'RangeError',
+    message: /newer version/,
+  })
+  t.strictSame(await catalogueLines(dirs.first), before)
+  t.strictSame(first.place(), { incarnation: 'a', sequence: 3, number: 0 })
+})
 
 t.test('writes of stores are proposed, and equal on all copies that apply them', async (t) => {
   const { dirs, first, second } = await startCopies(t)

@@ -127,6 +127,17 @@ t.test('a guard that is violated turns a ramp back, unless a person has interfer
   t.strictSame(reader.guardEvents(), [])
 })
 
+t.test('a verdict without a UUID stops a ramp and stores no event', async (t) => {
+  const { store, reader, at, schedule } = await openStore(t)
+  const steps = [{ rollout_percentage: 10 }, { rollout_percentage: 50, after_seconds: 60 }]
+  const { id } = schedule({ operation: 'ramp', value: { steps, guards: [{}] } })
+  const later = at(NOW_MS + HOUR_MS)
+  store.scheduled.move(later, { id, executions: 0 })
+  const verdict = { action: 'turn_back', reason: 'Errors rose.', uuid: null, seen: {} } as const
+  t.equal(store.scheduled.move(later, { id, executions: 1, verdict }).outcome, 'turned_back')
+  t.strictSame(reader.guardEvents(), [])
+})
+
 t.test('a project has room for a number of changes that wait', async (t) => {
   const { store, at, schedule } = await openStore(t)
   for (let count = 0; count < SCHEDULED_WAITING_MAX; count++) schedule(ON)

@@ -52,6 +52,8 @@ export interface FlagScheduleOptions {
   readonly refresh: () => void
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => object | null
+  /** Returns true if a machine of an older version, which cannot store events about ramps, is in the cluster. */
+  readonly isMixed: () => boolean
   readonly clock: Pick<Clock, 'now'>
   readonly log: Pick<Logger, 'info' | 'warn'>
   readonly page: MetricPage
@@ -208,7 +210,7 @@ export class FlagSchedule {
 
   /** Checks the guards of a ramp. Stops the ramp if a guard is violated. Otherwise makes the next step if it is due. */
   async #watch(pending: PendingChange, attempt: Attempt, timezone: string): Promise<void> {
-    const { queries, flags, clock } = this.#options
+    const { queries, flags, clock, isMixed } = this.#options
     const { projectId, id } = pending
     attempt.lookedAt = performance.now()
     const change = await queries.scheduledChange(projectId, id)
@@ -219,7 +221,7 @@ export class FlagSchedule {
       const breach = results.find(isBreach)
       if (breach !== undefined) {
         const action = change.ramp?.onBreach ?? 'halt'
-        const uuid = uuidV7(clock.now())
+        const uuid = isMixed() ? null : uuidV7(clock.now())
         const verdict = {
           action,
           reason: breachText(breach),
@@ -264,10 +266,15 @@ export class FlagSchedule {
   async #move({ projectId, id, executions }: PendingChange, verdict?: GuardVerdict): Promise<void> {
     const { queries, clock, refresh } = this.#options
     const move = verdict === undefined ? { id, executions } : { id, executions, verdict }
-    if (verdict !== undefined) this.#events.setOwn(verdict.uuid, true)
-    const moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
-    if (verdict !== undefined && moved.outcome === 'nothing') {
-      this.#events.setOwn(verdict.uuid, false)
+    const uuid = verdict?.uuid ?? null
+    if (uuid !== null) this.#events.setOwn(uuid, true)
+    let moved: Moved | null = null
+    try {
+      moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
+    } finally {
+      // If the event was stored although the call failed, it is written like the event of another process.
+      const isStored = moved !== null && moved.outcome !== 'nothing'
+      if (uuid !== null && !isStored) this.#events.setOwn(uuid, false)
     }
     refresh()
     this.#report(projectId, id, moved)

@@ -26,7 +26,7 @@ export interface GuardEventsOptions {
   readonly clock: Pick<Clock, 'now'>
   /** Returns whether this machine stores the events of a project. */
   readonly isHere: (projectId: number) => boolean
-  /** Called when an event of a project is on its way to the log, with its bytes there. */
+  /** Called when an event of a project is in the log, with its bytes there. */
   readonly onAccepted: (projectId: number, bytes: number) => void
   readonly onFailure: (error: unknown, event: GuardEvent) => void
   /** How long an event that another process stored is left to that process, in milliseconds. */
@@ -36,6 +36,8 @@ export interface GuardEventsOptions {
 /** What is remembered about a stored event. */
 interface Attempt {
   isRunning: boolean
+  /** True if this process has written the event to the log, so that only its removal is still to be done. */
+  isLogged: boolean
   /** The value of `performance.now()` before which the event is not written. */
   notBefore: number
 }
@@ -68,6 +70,7 @@ export class GuardEvents {
       if (!isHere(projectId)) continue
       const attempt = getOrAdd(this.#attempts, uuid, () => ({
         isRunning: false,
+        isLogged: false,
         notBefore: this.#own.delete(uuid) ? nowMs : nowMs + waitMs,
       }))
       if (attempt.isRunning || nowMs < attempt.notBefore) continue
@@ -83,11 +86,15 @@ export class GuardEvents {
   }
 
   async #write(event: GuardEvent, attempt: Attempt): Promise<void> {
-    const { queries, clock, onFailure } = this.#options
+    const { queries, clock, onAccepted, onFailure } = this.#options
     const { projectId, number } = event
     try {
       if (this.#isStopped) return
-      await this.#log(event)
+      if (!attempt.isLogged) {
+        const bytes = await this.#log(event)
+        attempt.isLogged = true
+        onAccepted(projectId, bytes)
+      }
       await queries.removeGuardEvent(projectId, number, clock.now())
       attempt.notBefore = Number.POSITIVE_INFINITY
     } catch (error) {
@@ -98,9 +105,9 @@ export class GuardEvents {
     }
   }
 
-  /** Resolves when the event is on the disk. */
-  #log(event: GuardEvent): Promise<void> {
-    const { groupCommit, clock, onAccepted } = this.#options
+  /** Resolves with the bytes of the event when it is on the disk. */
+  async #log(event: GuardEvent): Promise<number> {
+    const { groupCommit, clock } = this.#options
     const { projectId, uuid } = event
     const events = new ParsedEvents([guardEventText(event)], [parseUuid(uuid)])
     const header = {
@@ -110,13 +117,15 @@ export class GuardEvents {
       sentAtMs: Number.NaN,
       address: '',
     }
-    return new Promise((resolve, reject) => {
+    let bytes = 0
+    await new Promise<void>((resolve, reject) => {
       const acknowledge = (error: ServiceError | null): void => {
         if (error === null) resolve()
         else reject(error)
       }
-      onAccepted(projectId, groupCommit.add(header, events, { acknowledge }))
+      bytes = groupCommit.add(header, events, { acknowledge })
     })
+    return bytes
   }
 
   #forgetOthers(stored: readonly GuardEvent[]): void {

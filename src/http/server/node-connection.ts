@@ -60,6 +60,13 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return this.current !== null && !this.current.isEnded
   }
 
+  /** True if the client has the answer to its last request and has sent no other request. */
+  get isIdle(): boolean {
+    const { current } = this
+    const isAnswered = current?.isEnded === true && current.isBodyComplete
+    return isAnswered && !this.#isLingering && this.waitingBytes === 0
+  }
+
   get waitingBytes(): number {
     return this.#socket.writableLength
   }

@@ -46,7 +46,7 @@ const IMPROPER = 'The request is not valid HTTP/1.1.'
 
 /**
  * The server of Node, which closes no connection because it looks idle. Node takes a connection for idle while a long
- * answer goes on whose request was released. `NodeFront` closes all connections in the end.
+ * answer goes on whose request was released. `NodeFront` closes the connections itself.
  */
 class PatientServer extends Server<typeof NodeRequest> {
   /** Called by `close` of Node. */
@@ -122,6 +122,9 @@ export class NodeFront implements Front {
 
   stopListening(): void {
     this.#server.close()
+    for (const connection of [...this.#connections.values()]) {
+      if (connection.isIdle) connection.close()
+    }
   }
 
   close(): void {

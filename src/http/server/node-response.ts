@@ -275,14 +275,15 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   /**
    * Returns the head of an answer in chunks. Such an answer may last for days. If the whole request has been received,
-   * Node is therefore told early that the answer is finished, and releases its own request and response. It does so
-   * only after it has parsed the packet with the request.
+   * Node is therefore told early that the answer is finished, and releases its own request and response. It can do
+   * so only after its parser has reached the end of the request. The parser runs the queue of `process.nextTick` before
+   * that, after each chunk of a body.
    */
   #beginChunks(): string {
     this.#isChunked = true
     this.writeHeader('Transfer-Encoding', 'chunked')
     if (this.isBodyComplete) {
-      process.nextTick(() => {
+      setImmediate(() => {
         if (!this.#connection.isClosed) this.#tellDone(true)
       })
     }

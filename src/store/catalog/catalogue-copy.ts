@@ -112,6 +112,7 @@ export class StoredCatalogue implements CatalogueCopy {
     return placeIn(this.#environment)
   }
 
+  /** Throws `RangeError` if the set belongs to another position, or writes to a table that this version lacks. */
   apply({ place, changes, local }: PlacedChanges): void {
     this.#environment.write(() => {
       const known = placeIn(this.#environment)
@@ -197,7 +198,13 @@ export class StoredCatalogue implements CatalogueCopy {
 
   #put(writes: WriteSet): void {
     for (const { table, key, value } of writes) {
-      const target = this.#environment.table(table)
+      const target = this.#environment.find(table)
+      // The catalogue of this machine can only continue with a version that has the table.
+      if (target === undefined) {
+        throw new RangeError(
+          `A newer version of Tenrec has written to the table ${table}. Upgrade this machine.`,
+        )
+      }
       if (value === null) target.removeSync(Buffer.from(key))
       else target.putSync(Buffer.from(key), Buffer.from(value))
     }

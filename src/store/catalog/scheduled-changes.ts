@@ -293,6 +293,7 @@ export class ScheduledChanges {
     { uuid }: GuardVerdict,
     properties: JsonObject,
   ): void {
+    if (uuid === null) return
     const number = raiseCount(this.#table('state'), 'guard_event')
     const event: GuardEvent = { projectId, number, uuid, atMs, properties }
     putJson(this.#table('guard_events'), pairKey(projectId, number), event)

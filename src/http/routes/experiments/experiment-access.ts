@@ -3,6 +3,7 @@
  * changes, and shows the objects.
  */
 
+import type { ServiceError } from '../../../base/errors.ts'
 import type { ExposureQueries } from '../../../engine/threads/call-table.ts'
 import {
   experimentBody,
@@ -32,6 +33,8 @@ export interface ExperimentServices extends FlagServices, OrganizationServices, 
     PersonServices['queries'] &
     ExposureQueries
   readonly flags: FlagServices['flags']
+  /** Returns the refusal of changes that machines of an older version cannot read, or null if there is no such machine. */
+  readonly mixedRefusal: () => ServiceError | null
 }
 
 /** A request to one of these routes. */

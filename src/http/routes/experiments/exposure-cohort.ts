@@ -23,7 +23,8 @@ export async function createExposureCohort(
     throw refused(`The experiment already has the cohort ${formerId}. Delete that cohort first.`)
   }
   const distinctIds = await exposedIds(call, view)
-  const refusal = services.refusal()
+  // A machine of an older version would leave the members out, and would then have another cohort for good.
+  const refusal = services.refusal() ?? services.mixedRefusal()
   if (refusal !== null) throw refusal
   const cohort = {
     name: `Persons exposed to the experiment "${fields.name}"`.slice(0, NAME_UNITS_MAX),

@@ -47,6 +47,9 @@ export const SAVED_METRIC_RESOURCE: Resource<ExperimentServices> = {
       body: SAVED_METRIC_DRAFT,
       errors: ['unique'],
       async make(call) {
+        // Machines of an older version have no table for saved metrics.
+        const refusal = call.services.mixedRefusal()
+        if (refusal !== null) throw refusal
         const { name, description, query } = call.body()
         const input = { name, description, query }
         const id = await changeExperiment(call, { action: 'create_saved_metric', input })

@@ -125,8 +125,8 @@ export interface GuardVerdict {
   readonly action: Ramp['onBreach']
   /** The reason for the decision, as a sentence. */
   readonly reason: string
-  /** The UUID of the event about the decision. */
-  readonly uuid: string
+  /** The UUID of the event about the decision. Null: no event is stored. */
+  readonly uuid: string | null
   /** The properties of that event that say what the guard saw (`guard-event.ts`). */
   readonly seen: JsonObject
 }
