@@ -61,6 +61,25 @@ t.test('a refused experiment leaves no flag', async (t) => {
   t.strictSame(flags.flags(PROJECT).flags, [])
 })
 
+t.test('the exposure cohort of a start that was changed meanwhile is refused', async (t) => {
+  const flags = new FlagStore(await newStore(t))
+  t.teardown(() => flags.close())
+  const { id } = flags.changeExperiment(CONTEXT, DRAFT)
+  const launch: ExperimentCommand = { action: 'step', id, step: { step: 'launch' } }
+  const set: ExperimentCommand = {
+    action: 'set_exposure_cohort',
+    id,
+    cohortId: 1,
+    formerId: null,
+    startDate: '2026-11-30T12:00:00Z',
+  }
+  flags.changeExperiment(CONTEXT, launch)
+  flags.changeExperiment(CONTEXT, { action: 'step', id, step: { step: 'reset' } })
+  t.throws(() => flags.changeExperiment(CONTEXT, set), { message: /was changed while/ })
+  flags.changeExperiment({ ...CONTEXT, nowMs: NOW_MS + 1000 }, launch)
+  t.throws(() => flags.changeExperiment(CONTEXT, set), { message: /was changed while/ })
+})
+
 t.test('a change of several flags by a holdout is one change', async (t) => {
   const flags = new FlagStore(await newStore(t))
   t.teardown(() => flags.close())

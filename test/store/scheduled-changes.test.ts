@@ -62,6 +62,33 @@ t.test('a move is made once', async (t) => {
   t.strictSame(reader.pendingChanges(), [])
 })
 
+t.test('a copied monthly change keeps its day of the month', async (t) => {
+  const { store, at, flag, schedule } = await openStore(t)
+  const { id: known } = schedule(ON)
+  const anchorMs = Date.UTC(2026, 0, 31)
+  const dueMs = Date.UTC(2026, 1, 28)
+  const copy = (newestId: number) =>
+    store.scheduled.create(
+      at(NOW_MS),
+      flag.id,
+      {
+        payload: ON,
+        scheduled_at: new Date(dueMs).toISOString(),
+        is_recurring: true,
+        recurrence_interval: 'monthly',
+      },
+      { newestId, anchorMs },
+    )
+  t.throws(
+    () => copy(0),
+    { code: 'conflict' },
+    'the flag has a change that the caller has not seen',
+  )
+  const { id } = copy(known)
+  store.scheduled.move(at(dueMs), { id, executions: 0 })
+  t.equal(store.scheduled.get(1, id)?.scheduledAtMs, Date.UTC(2026, 2, 31))
+})
+
 t.test('a refused scheduled change leaves the flag as it was', async (t) => {
   const { store, at, flag, schedule, current } = await openStore(t)
   const value = { variants: [{ key: 'a', rollout_percentage: 100 }], payloads: {} }

@@ -27,6 +27,7 @@ import type { TableQueries } from './person-table.ts'
 import { PROCESS_CALLS } from './processing/process-calls.ts'
 import { memoryOfPart } from './queries/packed-part.ts'
 import {
+  type ExposedTask,
   mergeQuery,
   type QueryTask,
   runCohortMembers,
@@ -99,12 +100,6 @@ const COHORT_CALLS = {
   ),
 }
 
-/** Calls about the persons who were exposed to experiments. */
-const EXPOSURE_CALLS = {
-  /** Returns a distinct ID number of each person who was exposed to an experiment. */
-  exposedMembers: long(runExposedMembers, 'analytics', ({ buffer }) => [buffer]),
-}
-
 /** Counts of persons or groups. The pool requests one part after the other. */
 const COUNT_CALLS = {
   /** Counts the persons or groups that the condition in a body would match. */
@@ -136,7 +131,6 @@ export const QUERIES = {
   ...PERSON_CALLS,
   ...ACTION_CALLS,
   ...COHORT_CALLS,
-  ...EXPOSURE_CALLS,
   ...FLAG_CALLS,
 }
 
@@ -159,6 +153,7 @@ export const CALLS = {
   }),
   queryPart: long(runQueryPart, 'analytics', ({ found }) => found.flatMap(memoryOfPart)),
   sessionValues: long(runSessionValues, 'analytics'),
+  exposedMembers: long(runExposedMembers, 'analytics', ({ buffer }) => [buffer]),
   queryMerge: long(mergeQuery, 'analytics', (outcome) =>
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],
   ),
@@ -188,11 +183,11 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS, ...COHORT_CALLS }),
-  ...Object.keys(EXPOSURE_CALLS),
   ...FLAG_CHANGES,
   'analytics',
   'query',
   'sessionValues',
+  'exposedMembers',
 ])
 
 /** The calls in `STORE_CALLS` that concern all projects of a store. */
@@ -259,8 +254,11 @@ export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, 'personTable'>
 /** Calls about cohorts whose members are calculated. */
 export type CohortQueries = CallerOf<typeof COHORT_CALLS>
-/** Calls about the persons who were exposed to experiments. */
-export type ExposureQueries = CallerOf<typeof EXPOSURE_CALLS>
+/** Calls about the persons who were exposed to experiments. They are cancelled when the client leaves. */
+export interface ExposureQueries {
+  /** Returns a distinct ID number of each person who was exposed to an experiment. */
+  exposedMembers(task: ExposedTask, onLeave: PageWish['onLeave']): Promise<Uint32Array<ArrayBuffer>>
+}
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */

@@ -78,7 +78,7 @@ export class FlagTasks {
     const context = this.#context(task)
     switch (command.kind) {
       case 'create':
-        return scheduled.create(context, command.flagId, command.request)
+        return scheduled.create(context, command.flagId, command.request, command.copy)
       case 'modify':
         return scheduled.modify(context, command.id, command.request)
       case 'remove':

@@ -32,6 +32,7 @@ import {
   type CallName,
   type Calls,
   type DefinitionQueries,
+  type ExposureQueries,
   type FlagCounts,
   QUERIES,
   type QueryAnswers,
@@ -105,6 +106,7 @@ export type Queries = CallerOf<typeof QUERIES> &
   AnalyticQueries &
   QueryAnswers &
   DefinitionQueries &
+  ExposureQueries &
   FlagCounts &
   TableQueries
 
@@ -478,6 +480,8 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) =>
       divided.during(() => pool.run('sessionValues', [task], { onLeave })),
+    exposedMembers: (task, onLeave) =>
+      divided.during(() => pool.run('exposedMembers', [task], { onLeave })),
     blastRadius: (task, onLeave) =>
       countInPieces<CountState<ReachTally>, BlastRadius>((state) =>
         pool.run('blastRadiusPiece', [task, state], { onLeave }),

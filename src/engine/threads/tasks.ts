@@ -19,7 +19,7 @@ import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { ExperimentCommand } from '../../rules/experiments/edit/experiment-changes.ts'
-import type { ScheduleRequest } from '../../rules/flags/schedule/schedule-input.ts'
+import type { ScheduleCopy, ScheduleRequest } from '../../rules/flags/schedule/schedule-input.ts'
 import type { ScheduledMove } from '../../rules/flags/schedule/scheduled-change.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { MaintenanceStep, Shortage } from '../../store/faults.ts'
@@ -354,7 +354,12 @@ export interface ScheduleTask {
 
 /** A scheduled change that is created, modified or removed. */
 export type ScheduleCommand =
-  | { readonly kind: 'create'; readonly flagId: number; readonly request: ScheduleRequest }
+  | {
+      readonly kind: 'create'
+      readonly flagId: number
+      readonly request: ScheduleRequest
+      readonly copy?: ScheduleCopy
+    }
   | { readonly kind: 'modify'; readonly id: number; readonly request: ScheduleRequest }
   | { readonly kind: 'remove'; readonly id: number }
 

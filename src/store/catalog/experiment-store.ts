@@ -288,12 +288,15 @@ export class ExperimentWriter {
     id,
     cohortId,
     formerId,
+    startDate,
   }: Extract<ExperimentCommand, { action: 'set_exposure_cohort' }>): Experiment {
     const before = this.#experiment(id)
     demand(!before.isDeleted, 'not_found', UNKNOWN)
     const { exposure_cohort: known = null } = before.fields
     const detail = `The experiment already has the cohort ${known}. Delete that cohort first.`
     demand(known === formerId, 'invalid_input', detail)
+    const moved = 'The start of the experiment was changed while the cohort was made. Try again.'
+    demand(before.fields.start_date === startDate, 'invalid_input', moved)
     return this.#tables.experiments.change(before, { fields: { exposure_cohort: cohortId } })
   }
 

@@ -33,6 +33,7 @@ import { type GuardEvent, guardProperties } from '../../rules/flags/schedule/gua
 import {
   changedChange,
   draftChange,
+  type ScheduleCopy,
   type ScheduleRequest,
 } from '../../rules/flags/schedule/schedule-input.ts'
 import {
@@ -108,17 +109,30 @@ export class ScheduledChanges {
       : getJson(this.#table('scheduled_changes'), pairKey(projectId, id))
   }
 
-  /** Schedules a change. Throws 400, also if the flag in its present state does not accept the change. */
-  create(context: FlagChangeContext, flagId: number, request: ScheduleRequest): ScheduledChange {
+  /**
+   * Schedules a change. Throws 400, also if the flag in its present state does not accept the change, and 409 `conflict`
+   * if it is a copy and the flag has a newer change than those to which the copy was compared.
+   */
+  create(
+    context: FlagChangeContext,
+    flagId: number,
+    request: ScheduleRequest,
+    copy?: ScheduleCopy,
+  ): ScheduledChange {
     return this.#flags.write(
       context,
       () => {
         const flag = this.#liveFlag(context.projectId, flagId)
         const draft = draftChange(request, flag, context)
         this.#flags.check(context, flagId, bodyOfChange(draft, flag))
+        if (copy !== undefined) {
+          const [newest] = this.list(context.projectId, flagId)
+          const detail = 'Another change of the flag was scheduled meanwhile. Try again.'
+          demand(newest === undefined || newest.id <= copy.newestId, 'conflict', detail)
+        }
         this.#makeRoom(context.projectId)
         const id = raiseCount(this.#table('state'), 'scheduled_change')
-        return this.#put({ ...draft, id })
+        return this.#put({ ...draft, anchorMs: copy?.anchorMs ?? draft.anchorMs, id })
       },
       ({ id }) => id,
     )

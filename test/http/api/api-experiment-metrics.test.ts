@@ -157,6 +157,18 @@ t.test('an experiment uses saved metrics', async (t) => {
   t.strictSame(none.body['saved_metrics'], [])
 })
 
+t.test('an own metric and a saved metric never share a UUID', async (t) => {
+  const metric = await save()
+  const { uuid } = metric['query'] as Body
+  const own = { ...PAYMENTS, uuid }
+  const experiment = await create({ metrics: [own] })
+  t.match(experiment['metrics'], [{ uuid }])
+  const linked = await change(EXPERIMENTS, experiment, { saved_metrics_ids: [link(metric)] })
+  t.match(linked.body['saved_metrics'], [{ query: { uuid } }])
+  t.match(linked.body['metrics'], [{ ...PAYMENTS, uuid: /^[0-9a-f-]{36}$/ }])
+  t.not((linked.body['metrics'] as readonly Body[])[0]?.['uuid'], uuid)
+})
+
 t.test('saved metrics that cannot be used are refused', async (t) => {
   const metric = await save()
   const experiment = await create({ metrics: Array.from({ length: 20 }, () => FUNNEL) })

@@ -794,6 +794,23 @@ t.test('a draft whose flag has lost its variants can be renamed and deleted', as
   t.equal((await change(experiment, { deleted: true })).body['deleted'], true)
 })
 
+t.test('a draft whose flag has lost the baseline is not launched', async (t) => {
+  const third = { key: 'test-2', rollout_percentage: 0 }
+  const experiment = await create({
+    parameters: { feature_flag_variants: [...VARIANTS, third] },
+    stats_config: { baseline_variant_key: 'test-2' },
+  })
+  await changeFlag(experiment, {
+    filters: { groups: EVERYBODY, multivariate: { variants: VARIANTS } },
+  })
+  t.match(
+    await step(experiment, 'launch'),
+    refusal('invalid_input', 'stats_config', /needs one of control, test/),
+  )
+  t.equal((await change(experiment, { stats_config: null })).status, 200)
+  t.equal((await step(experiment, 'launch')).status, 200)
+})
+
 t.test('the name of a copy is not longer than names may be', async (t) => {
   const source = await create({ name: 'n'.repeat(400) })
   const copy = await step(source, 'duplicate')

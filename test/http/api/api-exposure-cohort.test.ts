@@ -133,22 +133,31 @@ t.test('there is no cohort without an experiment that was launched', async (t) =
   t.match(empty, { status: 201, body: { cohort: { is_static: true, count: 0 } } })
 })
 
-t.test('the cohort needs the scope, and has one entry in the audit log', async (t) => {
+t.test('the cohort needs both scopes, and is in the audit log with its experiment', async (t) => {
   const experiment = await create()
   const ann = daemon.somebody({ email: 'ann@exposed.example', firstName: 'Ann' })
   const reader = daemon.keyOf({ userId: ann.user.id, scopes: ['experiment:read'] })
+  const writer = daemon.keyOf({ userId: ann.user.id, scopes: ['experiment:write'] })
   await daemon.settled()
   const id = String(experiment['id'])
   const path = `${EXPERIMENTS}${id}/create_exposure_cohort_for_experiment/`
   t.equal((await daemon.ask('POST', path, undefined, reader)).status, 403)
-  t.equal((await makeCohort(experiment)).status, 201)
-  const log = await daemon.ask('GET', 'organizations/@current/audit_log/?limit=2')
+  t.match(await daemon.ask('POST', path, undefined, writer), {
+    status: 403,
+    body: { code: 'permission_denied', detail: /cohort:write/ },
+  })
+  const answer = await makeCohort(experiment)
+  t.equal(answer.status, 201)
+  const { id: cohort } = answer.body['cohort'] as Body
+  const log = await daemon.ask('GET', 'organizations/@current/audit_log/?limit=4')
   const entries = resultsOf(log).map(({ method, route, object_id, status }) => {
     return [method, String(route).replace('/api/projects/:project_id/', ''), object_id, status]
   })
   const route = 'experiments/:id/create_exposure_cohort_for_experiment/'
   t.strictSame(entries, [
     ['POST', route, id, 201],
+    ['POST', route, `cohort ${String(cohort)}`, 201],
+    ['POST', route, id, 403],
     ['POST', route, id, 403],
   ])
 })

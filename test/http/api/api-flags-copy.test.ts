@@ -251,6 +251,41 @@ t.test('scheduled changes are copied with a flag, once', async (t) => {
   )
 })
 
+t.test('a ramp is copied once, with the length of its steps', async (t) => {
+  const id = await made('feature_flags/', 1, { key: 'ramped' })
+  const [first, second] = [inHours(1), inHours(3)]
+  const steps = [
+    { rollout_percentage: 10, at: first },
+    { rollout_percentage: 50, at: second },
+    { rollout_percentage: 100, after_seconds: 60 },
+  ]
+  const guarded = { steps, guards: [{ tolerance: 0.01 }] }
+  await schedule(id, 'ramp', guarded)
+  const begun = {
+    steps: [{ rollout_percentage: 20 }, { rollout_percentage: 30, after_seconds: 9 }],
+  }
+  await schedule(id, 'ramp', begun, { scheduled_at: inHours(0) })
+  const wish = { copy_schedule: true }
+  await ask(COPY, 'ramped', [2])
+  const { id: own } = await flagIn(2, 'ramped')
+  await Promise.all(Array.from({ length: 3 }, () => ask(COPY, 'ramped', [2], wish)))
+  const copied = await scheduledIn(2, own)
+  t.equal(copied.length, 2, 'three copies at the same time schedule each ramp once')
+  const rampIn = ({ payload }: Json) => (payload as { readonly value: Json }).value
+  const later = copied.find((change) => 'guards' in rampIn(change)) ?? {}
+  const seconds = (Date.parse(second) - Date.parse(first)) / 1000
+  t.strictSame(rampIn(later)['steps'], [
+    { rollout_percentage: 10 },
+    { rollout_percentage: 50, after_seconds: seconds },
+    { rollout_percentage: 100, after_seconds: 60 },
+  ])
+  const path = `scheduled_changes/${String(later['id'])}/`
+  t.equal((await world.api('PATCH', path, 2, { state: 'halted' })).status, 200)
+  t.match(await ask(COPY, 'ramped', [2], wish), { body: { failed: [] } })
+  const again = await scheduledIn(2, own)
+  t.equal(again.length, 2, 'a ramp that was halted stays halted')
+})
+
 t.test('a change that the target refuses is reported, and the flag is copied', async (t) => {
   const everybody = { properties: [], rollout_percentage: 100 }
   const filters = { groups: [everybody, everybody] }

@@ -4,6 +4,9 @@
  * @lane quick
  */
 import t from 'tap'
+import { definitionOf } from '../../../src/rules/experiments/edit/definition-of.ts'
+import type { ExperimentView } from '../../../src/rules/experiments/edit/stored-experiment.ts'
+import type { Flag } from '../../../src/rules/flags/types.ts'
 import { readExperiment } from '../../../src/rules/queries/experiments/read-experiment.ts'
 import { QueryFields } from '../../../src/rules/queries/query-fields.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
@@ -119,4 +122,45 @@ t.test('exposures by an event or an action', async (t) => {
   })
   t.match(withConfig({ kind: 'ActionsNode', id: 3 }), { event: { kind: 'ActionsNode', id: 3 } })
   t.throws(() => withConfig({ event: '' }), { code: 'invalid_query' })
+})
+
+t.test('stored settings that cannot be read are left out', async (t) => {
+  const fields = {
+    name: 'Old',
+    flag_key: 'checkout',
+    variants: VARIANTS,
+    metrics: [],
+    metrics_secondary: [],
+    start_date: null,
+    end_date: null,
+    parameters: { minimum_detectable_effect: 'five', recommended_sample_size: 50 },
+    exposure_criteria: {
+      exposure_config: { kind: 'ActionsNode', id: 0 },
+      multiple_variant_handling: 'first_seen',
+    },
+    stats_config: {
+      method: 'frequentist',
+      cuped: true,
+      bayesian: 'x',
+      baseline_variant_key: 'removed',
+    },
+  }
+  const stored = (changes: Json = {}) =>
+    definitionOf(
+      {
+        experiment: { id: 1, fields: { ...fields, ...changes } },
+        holdout: null,
+        savedMetrics: [],
+      } as unknown as ExperimentView,
+      { key: 'checkout' } as Flag,
+    )
+  const { variants, exposure, stats } = stored()
+  const keysOf = (list: typeof variants) => list.map(({ key }) => key)
+  t.strictSame(keysOf(variants), ['control', 'a'])
+  t.match(exposure, { event: null, multipleVariantHandling: 'first_seen' })
+  t.match(stats, { method: 'frequentist', lookbackDays: null, horizonPersons: 50 })
+  const cuped = { cuped: { enabled: 'true' } }
+  t.equal(stored({ stats_config: cuped }).stats.lookbackDays, null)
+  const baseline = stored({ stats_config: { baseline_variant_key: 'a' } })
+  t.strictSame(keysOf(baseline.variants), ['a', 'control'], 'a valid baseline stays')
 })

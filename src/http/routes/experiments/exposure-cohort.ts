@@ -1,27 +1,44 @@
 /** Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort". */
 import { ServiceError } from '../../../base/errors.ts'
 import { addMembers } from '../../../engine/front/cohort-members.ts'
+import { hasScope, scopesIn } from '../../../rules/access/scopes.ts'
 import { definitionOf } from '../../../rules/experiments/edit/definition-of.ts'
 import type { ExperimentView } from '../../../rules/experiments/edit/stored-experiment.ts'
 import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
 import { NAME_UNITS_MAX } from '../limits.ts'
 import { changed, type PersonServices } from '../persons/person-services.ts'
-import { changeExperiment, type ExperimentCall } from './experiment-access.ts'
+import { changeExperiment, type ExperimentCall, requireFlagEdit } from './experiment-access.ts'
+
+/** The experiments of each daemon whose cohort is being created, as `project/experiment`. */
+const creating = new WeakMap<object, Set<string>>()
 
 /**
  * Creates a static cohort of the persons who were exposed until now, and notes it in the experiment. Throws 400 if the
- * experiment was not launched or has a cohort already, and the errors of a query.
+ * experiment was not launched, has a cohort already, or gets one from another request at this moment. Throws 403 if the
+ * caller may not change the flag or create cohorts. Throws the errors of a query.
  */
 export async function createExposureCohort(
   call: ExperimentCall,
   view: ExperimentView,
 ): Promise<CohortView> {
-  const { services, projectId, actor } = call
+  const { projectId, grant } = call
   const { id, fields } = view.experiment
+  requireFlagEdit(call, view)
+  if (!hasScope(scopesIn(grant, projectId), 'cohort:write')) {
+    const detail = 'Creating the cohort needs the scope `cohort:write`. Use a key with this scope.'
+    throw new ServiceError('permission_denied', detail)
+  }
   const formerId = fields.exposure_cohort ?? null
   if (formerId !== null && (await cohortOf(call, formerId)) !== null) {
     throw refused(`The experiment already has the cohort ${formerId}. Delete that cohort first.`)
   }
+  return await alone(call, id, () => create(call, view))
+}
+
+async function create(call: ExperimentCall, view: ExperimentView): Promise<CohortView> {
+  const { services, projectId, actor, request } = call
+  const { id, fields } = view.experiment
+  const { exposure_cohort: formerId = null, start_date: startDate } = fields
   const distinctIds = await exposedIds(call, view)
   // A machine of an older version would leave the members out, and would then have another cohort for good.
   const refusal = services.refusal() ?? services.mixedRefusal()
@@ -37,11 +54,18 @@ export async function createExposureCohort(
   const { id: cohortId } = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
   const deleted = { kind: 'update_cohort', id: cohortId, changes: { deleted: true } } as const
   try {
+    // The entry that is stored with the change of the experiment names the experiment. This one names the cohort.
+    const entry = request.audit?.entry()
+    if (entry !== undefined) {
+      const objectId = `cohort ${cohortId}`
+      await services.queries.organization('recordAudit', [{ ...entry, projectId, objectId }])
+    }
     const members = { projectId, cohortId, actor, distinctIds }
     const isStored = await addMembers(services.commands, members)
     const made = isStored ? await cohortOf(call, cohortId) : null
     if (made === null) throw refused('The cohort was deleted while it was made. Try again.')
-    await changeExperiment(call, { action: 'set_exposure_cohort', id, cohortId, formerId })
+    const set = { action: 'set_exposure_cohort', id, cohortId, formerId, startDate } as const
+    await changeExperiment(call, set)
     return made
   } catch (error) {
     // Nothing would refer to the cohort. If it cannot be deleted now, it does no harm.
@@ -50,8 +74,28 @@ export async function createExposureCohort(
   }
 }
 
+/** Runs `action` unless another one runs for the same experiment: each may scan many events. Throws 400. */
+async function alone<Result>(
+  { services, projectId }: ExperimentCall,
+  id: number,
+  action: () => Promise<Result>,
+): Promise<Result> {
+  const running = creating.get(services.queries) ?? new Set()
+  creating.set(services.queries, running)
+  const name = `${projectId}/${id}`
+  if (running.has(name)) {
+    throw refused('The cohort of the experiment is being created. Wait until it is finished.')
+  }
+  running.add(name)
+  try {
+    return await action()
+  } finally {
+    running.delete(name)
+  }
+}
+
 function exposedIds(call: ExperimentCall, view: ExperimentView): Promise<Uint32Array> {
-  const { services, projectId, nowMs } = call
+  const { services, projectId, nowMs, request } = call
   const { fields } = view.experiment
   if (fields.start_date === null) {
     throw refused(
@@ -64,13 +108,16 @@ function exposedIds(call: ExperimentCall, view: ExperimentView): Promise<Uint32A
   }
   const { directory }: Pick<PersonServices, 'directory'> = services
   const project = directory.projectById(projectId)
-  return services.queries.exposedMembers({
+  const task = {
     projectId,
     experiment: definitionOf(view, flag),
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
+    pathCleaningFilters: project?.pathCleaningFilters ?? [],
+    channelTypeRules: project?.customChannelTypeRules ?? [],
     nowMs,
-  })
+  }
+  return services.queries.exposedMembers(task, (giveUp) => request.onLeave(giveUp))
 }
 
 /** Returns a cohort that is not deleted, with the number of its members. */

@@ -2,7 +2,7 @@
  * The scheduled changes that are copied with a flag. Conditions that they add name cohorts and other flags, like a flag
  * that is copied. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
-import { isObject, type JsonObject } from '../../../base/json.ts'
+import { isObject, isSameJson, type JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import {
   bodyOfPortable,
@@ -10,12 +10,20 @@ import {
   portableFlag,
 } from '../../../rules/flags/edit/portable-flag.ts'
 import type { ScheduleRequest } from '../../../rules/flags/schedule/schedule-input.ts'
-import { type ScheduledChange, stepsMade } from '../../../rules/flags/schedule/scheduled-change.ts'
+import {
+  type RampStep,
+  type ScheduledChange,
+  stepsMade,
+} from '../../../rules/flags/schedule/scheduled-change.ts'
 import type { Flag, FlagSet } from '../../../rules/flags/types.ts'
+
+const SECOND_MS = 1000
 
 /** A scheduled change that can be copied to another project. */
 export interface PortableChange {
   readonly request: ScheduleRequest & { readonly payload: JsonObject }
+  /** The time from which a recurring change counts its intervals. Undefined if the change is made once. */
+  readonly anchorMs: number | undefined
   /** The conditions that it adds, as the filters of a flag in a file. Null if it adds none. */
   readonly conditions: JsonObject | null
 }
@@ -31,7 +39,7 @@ export function portableChanges(
   nowMs: number,
 ): readonly PortableChange[] {
   return changes.filter(isWaiting).map((change) => {
-    const { scheduledAtMs, isRecurring, recurrenceInterval, endAtMs } = change
+    const { scheduledAtMs, anchorMs, isRecurring, recurrenceInterval, endAtMs } = change
     const payload = payloadOf(change)
     const { value } = payload
     const adds = payload['operation'] === 'add_release_condition' && isObject(value)
@@ -43,6 +51,7 @@ export function portableChanges(
         recurrence_interval: recurrenceInterval,
         end_date: endAtMs === null ? null : timeText(endAtMs),
       },
+      anchorMs: isRecurring ? anchorMs : undefined,
       conditions: adds ? portableFlag({ ...flag, filters: value }, set) : null,
     }
   })
@@ -52,7 +61,7 @@ export function portableChanges(
 export function requestOf(
   { request, conditions }: PortableChange,
   names: NamedObjects,
-): { readonly request: ScheduleRequest; readonly faults: readonly string[] } {
+): { readonly request: PortableChange['request']; readonly faults: readonly string[] } {
   if (conditions === null) return { request, faults: [] }
   const { body, faults } = bodyOfPortable(conditions, names)
   return {
@@ -61,20 +70,35 @@ export function requestOf(
   }
 }
 
-/** Returns whether a project has a scheduled change already, so that a second copy need not add it again. */
-export function isScheduled(request: ScheduleRequest, known: readonly ScheduledChange[]): boolean {
-  const wanted = JSON.stringify([
-    request.payload,
-    request.scheduled_at,
-    request.recurrence_interval,
-    request.end_date,
-  ])
-  return known.filter(isWaiting).some((change) => {
+/**
+ * Returns the scheduled change of a target that a former copy has made of the same change, or undefined. A ramp is
+ * recognised by its condition and its guards, because its time and the steps that are left depend on the time of the
+ * copy. This includes a halted ramp, because a person decides whether it goes on.
+ */
+export function scheduledAlready(
+  request: PortableChange['request'],
+  known: readonly ScheduledChange[],
+): ScheduledChange | undefined {
+  const ramp = rampOf(request.payload)
+  if (ramp !== null) {
+    return known.find(({ payload, executedAtMs }) => {
+      return executedAtMs === null && isSameJson(rampOf(payload), ramp)
+    })
+  }
+  const { payload, scheduled_at, recurrence_interval, end_date } = request
+  return known.filter(isWaiting).find((change) => {
     const { scheduledAtMs, recurrenceInterval, endAtMs } = change
     const end = endAtMs === null ? null : timeText(endAtMs)
-    const at = timeText(scheduledAtMs)
-    return JSON.stringify([payloadOf(change), at, recurrenceInterval, end]) === wanted
+    const own = [change.payload, timeText(scheduledAtMs), recurrenceInterval, end]
+    return isSameJson(own, [payload, scheduled_at, recurrence_interval, end_date])
   })
+}
+
+/** Returns a ramp without its steps, or null if the payload has another operation. */
+function rampOf({ operation, value }: JsonObject): JsonObject | null {
+  if (operation !== 'ramp' || !isObject(value)) return null
+  const { steps: _, ...plan } = value
+  return plan
 }
 
 function isWaiting({
@@ -91,8 +115,23 @@ function isWaiting({
 function payloadOf({ payload, ramp }: ScheduledChange): JsonObject {
   const { value } = payload
   if (ramp === null || !isObject(value) || !Array.isArray(value['steps'])) return payload
-  const [first, ...others] = value['steps'].slice(stepsMade(ramp)) as readonly JsonObject[]
-  // The first step is made at the time of the change.
-  const steps = [{ rollout_percentage: first?.['rollout_percentage'] }, ...others]
+  const made = stepsMade(ramp)
+  const left = (value['steps'] as readonly JsonObject[]).slice(made)
+  const steps = left.map(({ rollout_percentage, ...time }, index) => {
+    // The first step is made at the time of the change.
+    return index === 0
+      ? { rollout_percentage }
+      : { rollout_percentage, ...lasting(time, ramp.steps, made + index) }
+  })
   return { ...payload, value: { ...value, steps } }
+}
+
+/**
+ * Returns the time of a step as the seconds after the step before it, if both have a time. In the copy, the step before
+ * it may be made later than planned, and must last as long all the same.
+ */
+function lasting(time: JsonObject, steps: readonly RampStep[], index: number): JsonObject {
+  const [beforeMs, atMs] = [steps[index - 1]?.atMs ?? null, steps[index]?.atMs ?? null]
+  if (beforeMs === null || atMs === null) return time
+  return { after_seconds: (atMs - beforeMs) / SECOND_MS }
 }

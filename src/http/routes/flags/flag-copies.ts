@@ -35,7 +35,12 @@ import * as is from '../../server/schema.ts'
 import { COPY_TARGETS_MAX } from '../limits.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { changed, type PersonServices } from '../persons/person-services.ts'
-import { isScheduled, type PortableChange, portableChanges, requestOf } from './copied-schedule.ts'
+import {
+  type PortableChange,
+  portableChanges,
+  requestOf,
+  scheduledAlready,
+} from './copied-schedule.ts'
 import { type FlagCall, type FlagServices, presentFlag, requireEdit } from './flag-access.ts'
 import { FEATURE_FLAG, FILTERS, PLAN } from './flag-schemas.ts'
 
@@ -333,17 +338,42 @@ async function copySchedule(
   names: NamedObjects,
 ): Promise<void> {
   if (changes.length === 0) return
-  const known = await services.queries.scheduledChanges(projectId, flagId)
-  for (const change of changes) {
+  const readNewestFirst = () => services.queries.scheduledChanges(projectId, flagId)
+  let known = await readNewestFirst()
+  // Each change of the target is the copy of one change of the source only.
+  const matched = new Set<number>()
+  const create = async (change: PortableChange): Promise<void> => {
     const { request: wanted } = requestOf(change, names)
-    if (isScheduled(wanted, known)) continue
-    const command = { kind: 'create', flagId, request: wanted } as const
+    const same = scheduledAlready(
+      wanted,
+      known.filter(({ id }) => !matched.has(id)),
+    )
+    if (same !== undefined) {
+      matched.add(same.id)
+      return
+    }
+    const newestId = known[0]?.id ?? 0
+    const copy = { newestId, anchorMs: change.anchorMs }
+    const command = { kind: 'create', flagId, request: wanted, copy } as const
     try {
-      await request.noting((entry) => {
+      const created = await request.noting((entry) => {
         const objectId = `scheduled change of flag ${flagId}`
         const audit = entry === undefined ? undefined : { ...entry, projectId, objectId }
         return services.queries.scheduleFlag({ projectId, actor, nowMs, command, audit })
       })
+      matched.add(created.id)
+      known = [created, ...known]
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'conflict') throw error
+      known = await readNewestFirst()
+      // Another request has scheduled a change of the flag, which may be the same.
+      if ((known[0]?.id ?? 0) <= newestId) throw error
+      await create(change)
+    }
+  }
+  for (const change of changes) {
+    try {
+      await create(change)
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       const detail = `The flag was copied, but not all of its scheduled changes: ${error.message}`

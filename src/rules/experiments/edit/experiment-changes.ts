@@ -104,6 +104,8 @@ export type ExperimentCommand =
       readonly cohortId: number
       /** The cohort that it replaces, or null. */
       readonly formerId: number | null
+      /** The start of the experiment whose exposures were counted. */
+      readonly startDate: string | null
     }
   | { readonly action: 'create_holdout'; readonly fields: HoldoutFields }
   | {
@@ -274,6 +276,10 @@ export function stepOf(
       if (fields.start_date !== null) throw refused('The experiment was already launched.')
       requireFlag(flag)
       const variants = variantsOfFlag(flag)
+      requireBaseline(
+        fields.stats_config,
+        variants.map(({ key }) => key),
+      )
       return {
         fields: { start_date: timeText(nowMs), variants },
         flag: { active: true, note: `Launch of ${named(before)}.` },
@@ -428,7 +434,8 @@ function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): Json
 
 /**
  * Reads the lists of metrics of a body. A metric without a UUID, or with the UUID of another metric of the experiment,
- * gets a new one. `taken` are the UUIDs of the saved metrics that the experiment uses.
+ * gets a new one. `taken` are the UUIDs of the saved metrics that the experiment uses. If the body links a saved metric
+ * whose UUID an own metric has, the own metric gets a new one, even if the body does not contain its list.
  */
 function metricsOf(
   input: ExperimentInput,
@@ -436,10 +443,16 @@ function metricsOf(
   taken: Set<unknown>,
   { uuid, nowMs }: Pick<ChangeContext, 'uuid' | 'nowMs'>,
 ): Partial<Pick<ExperimentFields, (typeof METRIC_LISTS)[number]>> {
-  for (const list of METRIC_LISTS) {
-    if (input[list] === undefined) for (const metric of before[list]) taken.add(metric['uuid'])
-  }
   const read: { [List in (typeof METRIC_LISTS)[number]]?: readonly JsonObject[] } = {}
+  const saved = input.saved_metrics_ids === undefined ? new Set() : new Set(taken)
+  for (const list of METRIC_LISTS) {
+    if (input[list] !== undefined) continue
+    const own = before[list].map((metric) =>
+      saved.has(metric['uuid']) ? { ...metric, uuid: uuid() } : metric,
+    )
+    for (const metric of own) taken.add(metric['uuid'])
+    if (!isSameJson(own, before[list])) read[list] = own
+  }
   for (const list of METRIC_LISTS) {
     const found = input[list]
     if (found === undefined) continue

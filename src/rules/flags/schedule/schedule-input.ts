@@ -39,6 +39,17 @@ export interface ScheduleRequest {
   readonly state?: 'running' | 'halted'
 }
 
+/** What the creation of a scheduled change needs to know if the change is a copy. */
+export interface ScheduleCopy {
+  /**
+   * The newest scheduled change of the flag to which the copy was compared, or 0. If the flag has a newer one, nothing
+   * is created.
+   */
+  readonly newestId: number
+  /** The time from which a recurring change counts its intervals. If absent, they count from the first execution. */
+  readonly anchorMs?: number | undefined
+}
+
 /**
  * A time that is further in the past than this is refused. The tolerance is needed because the machine's clock may be
  * ahead of the client's.
