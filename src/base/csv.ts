@@ -62,7 +62,7 @@ export class TableColumns {
 /** Returns the cells of a row by the names of their columns. */
 export function flatRow(row: object): ReadonlyMap<string, string> {
   const flat = new Map<string, string>()
-  flatten(row, '', flat)
+  flatten(row, '', flat, new Map())
   return flat
 }
 
@@ -84,21 +84,34 @@ function isFormula(text: string): boolean {
   return FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
 }
 
+/** The number for the next value of each name that a row has more than once. */
+type NextNumbers = Map<string, number>
+
 /** Adds each value inside `value` to `flat`, under its path. The recursion is as deep as the JSON is nested. */
-function flatten(value: unknown, name: string, flat: Map<string, string>): void {
+function flatten(
+  value: unknown,
+  name: string,
+  flat: Map<string, string>,
+  numbers: NextNumbers,
+): void {
   if (typeof value === 'object' && value !== null) {
     const prefix = name === '' ? '' : `${name}.`
-    for (const [key, member] of Object.entries(value)) flatten(member, prefix + key, flat)
+    for (const [key, member] of Object.entries(value)) flatten(member, prefix + key, flat, numbers)
     return
   }
-  if (value !== undefined) flat.set(freeName(name, flat), textOf(value))
+  if (value !== undefined) flat.set(freeName(name, flat, numbers), textOf(value))
 }
 
-/** Returns the name, with a number if the row already has a value of this name: `a.b` and `b` in `a` are both `a.b`. */
-function freeName(name: string, flat: ReadonlyMap<string, string>): string {
-  let free = name
-  for (let count = 2; flat.has(free); count++) free = `${name} (${count})`
-  return free
+/**
+ * Returns the name, with a number if the row already has a value of this name: `a.b` and `b` in `a` are both `a.b`.
+ * Anybody can send an event with thousands of equal names, so the search continues where it ended for the last one.
+ */
+function freeName(name: string, flat: ReadonlyMap<string, string>, numbers: NextNumbers): string {
+  if (!flat.has(name)) return name
+  let number = numbers.get(name) ?? 2
+  while (flat.has(`${name} (${number})`)) number++
+  numbers.set(name, number + 1)
+  return `${name} (${number})`
 }
 
 function textOf(value: unknown): string {
@@ -203,6 +216,11 @@ export class CsvReader {
   /** If a record is longer than `charactersMax`, it is treated like a record with a quote that was never closed. */
   constructor(charactersMax = Number.POSITIVE_INFINITY) {
     this.#charactersMax = charactersMax
+  }
+
+  /** Whether a record has begun whose end has not arrived yet. */
+  get isWaiting(): boolean {
+    return this.#rest !== ''
   }
 
   /** Yields the records that end in `piece`. `isLast` is true for the last part of the table. */

@@ -282,6 +282,11 @@ t.test('lines of other programs are imported', (t) => {
   const id = '01890a5d-ac96-774b-bcce-b302099a8057'
   const listed = line({ results: [{ id, event: 'c', distinct_id: 1, timestamp }] })
   t.match(listed.events, [{ uuid: id }], 'the events API lists the uuid as id')
+  const takenApart = { id, event: 'c', distinct_id: 1, timestamp }
+  for (const also of [{ elements: [] }, { person: null }]) {
+    t.match(line({ ...takenApart, ...also }).events, [{ uuid: id }], 'also without its page')
+  }
+  t.not(line(takenApart).events[0]?.['uuid'], id, 'elsewhere, an id may be that of a user')
   const same = { event: 'c', distinct_id: 1, timestamp }
   const twice = line({ results: [same, same] }).events.map(({ uuid }) => uuid)
   t.equal(new Set(twice).size, 2, 'two equal events of a page are two events')
@@ -365,6 +370,7 @@ t.test('an event that the daemon would refuse or drop is reported as an error of
   t.match(faultOf({ event: 'e'.repeat(201) }), /name of its event has more than 200 characters/)
   t.equal(faultOf({ distinct_id: '\u{1f600}'.repeat(200), event: 'e'.repeat(200) }), undefined)
   t.match(faultOf({ properties: { a: 'x'.repeat(2_000_000) } }), /larger than the setting/)
+  t.match(faultOf({ properties: { a: '\u6f22'.repeat(400_000) } }), /larger than the setting/)
   const personless = { $process_person_profile: false }
   t.match(faultOf({ event: '$identify', properties: personless }), /changes a person/)
   const deep = `{"event":"e","distinct_id":"d","properties":{"a":${'['.repeat(200)}${']'.repeat(200)}}}`

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { csvCell, csvRecords, toCsv, unguardedCell } from '../../src/base/csv.ts'
+import { csvCell, csvRecords, flatRow, toCsv, unguardedCell } from '../../src/base/csv.ts'
 import { parseCsv } from '../fixtures/persons/persons-port.ts'
 import { runsOf } from '../fixtures/random-depth.ts'
 
@@ -38,6 +38,33 @@ t.test('nested values become columns, sorted by name', async (t) => {
   t.equal(toCsv([]), '')
   t.equal(toCsv([{}, { list: [] }]), '')
   t.equal(toCsv([{ a: 1 }]), 'a\r\n1\r\n')
+})
+
+t.test('many values of the same name cost no more than many values', async (t) => {
+  // Each way to divide the path a.a.a… into keys gives the same name.
+  const divided = (parts: number): unknown => {
+    const keys = Array.from({ length: parts }, (_, index) =>
+      Array(index + 1)
+        .fill('a')
+        .join('.'),
+    )
+    return Object.fromEntries(
+      keys.map((key, index) => [key, index + 1 === parts ? 1 : divided(parts - index - 1)]),
+    )
+  }
+  const { has } = Map.prototype
+  let searches = 0
+  Map.prototype.has = function (key) {
+    searches++
+    return has.call(this, key)
+  }
+  const flat = flatRow({ properties: divided(11), 'other (2)': 1, other: { '': 1 } })
+  Map.prototype.has = has
+  t.equal(flat.size, 1024 + 2)
+  t.ok(flat.has(`properties${'.a'.repeat(11)} (1024)`))
+  t.ok(searches <= 2 * 1026, `${searches} names were looked up`)
+  const taken = { 'a.b': 1, 'a.b (2)': 2, a: { b: 3 }, '': { 'a.b': 4 } }
+  t.strictSame([...flatRow(taken).keys()], ['a.b', 'a.b (2)', 'a.b (3)', 'a.b (4)'])
 })
 
 t.test('every text is read back unchanged by a parser', async (t) => {

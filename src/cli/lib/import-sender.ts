@@ -48,9 +48,13 @@ const SERVER_ERROR = 500
 export class BodySender {
   readonly #url: URL
   readonly #agent: HttpAgent | HttpsAgent
+  readonly #onWait: (text: string) => void
+  #toldReason = ''
 
-  constructor(url: string) {
+  /** `onWait` receives why a body is sent again, unless it was told the same reason last. */
+  constructor(url: string, onWait: (text: string) => void) {
     this.#url = new URL(url)
+    this.#onWait = onWait
     const options = { keepAlive: true, maxSockets: 1 }
     this.#agent = this.#url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options)
   }
@@ -64,7 +68,7 @@ export class BodySender {
     let reason = 'it does not answer'
     for (let attempt = 0; attempt < IMPORT_ATTEMPTS_MAX; attempt++) {
       const answer = await this.#post(body).catch((error: unknown) => {
-        reason = error instanceof Error ? error.message : String(error)
+        reason = reasonOf(error)
         return null
       })
       if (answer?.status === 200) {
@@ -83,6 +87,7 @@ export class BodySender {
         }
         retryMs = retryMsOf(answer.retryAfter)
       }
+      if (attempt === 0) this.#tell(printable(reason))
       await sleep(retryMs)
     }
     throw new OperatorError(
@@ -104,6 +109,12 @@ export class BodySender {
         `${this.#url.href} answered 200, but not as Tenrec does: ${printable(detailOf(text))}. Check --base-url.`,
       )
     }
+  }
+
+  #tell(reason: string): void {
+    if (reason === this.#toldReason) return
+    this.#toldReason = reason
+    this.#onWait(`waiting, because ${this.#url.href} accepts no events now: ${reason}`)
   }
 
   close(): void {
@@ -129,6 +140,12 @@ export class BodySender {
       sent.end(body)
     })
   }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // If a name has several addresses and none of them answers, the error has a code, but no message.
+  return error.message === '' && 'code' in error ? String(error.code) : error.message
 }
 
 function isTemporary(status: number): boolean {

@@ -39,9 +39,9 @@ export async function* umamiLines(
 ): AsyncGenerator<Buffer> {
   for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
     const lines = rows.map(({ row, line, lineCount, isLast }) => {
-      // Empty lines keep the line numbers of the following lines the same. A last line without a line break gets none
-      // either, so that it does not count as imported: the file may have been cut there.
-      const rest = '\n'.repeat(isLast ? lineCount - 1 : lineCount)
+      // Empty lines keep the line numbers of the following lines the same. A last record without a line break gets
+      // none, so that none of its lines counts as imported: the file may have been cut there.
+      const rest = isLast ? '' : '\n'.repeat(lineCount)
       if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
       if (typeof event !== 'string') return JSON.stringify(event) + rest
@@ -111,12 +111,15 @@ async function* rowsOf(
   let columns: readonly string[] | null = null
   let isJson: boolean | null = null
   let line = 0
-  const takeRecords = (piece: string, isUtf: boolean, isLast: boolean): readonly FileRow[] => {
+  /** False if a block since the start of the current record is not in UTF-8. */
+  let isRecordUtf = true
+  const takeRecords = (piece: string, isPieceUtf: boolean, isLast: boolean): readonly FileRow[] => {
     const rows: FileRow[] = []
+    isRecordUtf = isPieceUtf && (isRecordUtf || !reader.isWaiting)
     for (const record of reader.records(piece, isLast)) {
       const { cells } = record
       let fault = record.fault
-      if (fault === null && !isUtf && cells.some((cell) => cell.includes('\ufffd')))
+      if (fault === null && !isRecordUtf && cells.some((cell) => cell.includes('\ufffd')))
         fault = NOT_UTF8
       if (fault !== null) onFault(record.line, fault)
       const isRow = columns !== null && fault === null && cells.length > 1

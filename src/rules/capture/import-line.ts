@@ -84,12 +84,14 @@ export function readImportLine(
   }
   const events: string[] = []
   const faults: string[] = []
-  for (const [index, item] of listOf(value).entries()) {
+  const list = listOf(value)
+  const isPage = list === value['results']
+  for (const [index, item] of list.entries()) {
     // The seed of an event in a page is its own text. If it were the line, the cost would be quadratic.
     const seed = (): string =>
       `${lineNumber}.${index}.${item === value ? line.toString('utf8') : JSON.stringify(item)}`
     try {
-      events.push(eventJson(item, seed, context))
+      events.push(eventJson(item, isPage, seed, context))
     } catch (error) {
       if (!(error instanceof LineFault)) throw error
       faults.push(error.message)
@@ -107,9 +109,14 @@ function listOf(value: JsonObject): readonly unknown[] {
   return [value]
 }
 
-function eventJson(item: unknown, seed: () => string, context: ImportContext): string {
+function eventJson(
+  item: unknown,
+  isInPage: boolean,
+  seed: () => string,
+  context: ImportContext,
+): string {
   if (!isObject(item)) throw new LineFault('it has an event that is not a JSON object')
-  const event = eventOf(item, seed, context)
+  const event = eventOf(item, isInPage, seed, context)
   const json = JSON.stringify(event)
   const outcome = normaliseEvent(
     event,
@@ -123,13 +130,18 @@ function eventJson(item: unknown, seed: () => string, context: ImportContext): s
       propertiesBytesMax: context.propertiesBytesMax,
       aiPropertiesBytesMax: context.aiPropertiesBytesMax,
     },
-    json.length,
+    Buffer.byteLength(json),
   )
   if (outcome.kind === 'drop') throw new LineFault(LOSSES[outcome.reason])
   return json
 }
 
-function eventOf(item: JsonObject, seed: () => string, { nowMs }: ImportContext): JsonObject {
+function eventOf(
+  item: JsonObject,
+  isInPage: boolean,
+  seed: () => string,
+  { nowMs }: ImportContext,
+): JsonObject {
   const name = item['event']
   if (typeof name !== 'string' || name === '') throw new LineFault('it has an event without a name')
   if (cutUnits(name, EVENT_NAME_UNITS_MAX) !== name) {
@@ -153,7 +165,7 @@ function eventOf(item: JsonObject, seed: () => string, { nowMs }: ImportContext)
   addMissing(properties, '$elements_chain', chainOf(item))
   addMissing(properties, '$ip', textOf(item['ip']))
   return {
-    uuid: uuidOf(item, seed),
+    uuid: uuidOf(item, isInPage, seed),
     event: name,
     distinct_id: distinctId,
     timestamp: new Date(timestampMs).toISOString(),
@@ -177,11 +189,16 @@ function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
   return updates
 }
 
-/** Returns the uuid of an event. The events API lists it as `id`. An event without one gets one made from its seed. */
-function uuidOf({ id, uuid }: JsonObject, seed: () => string): string {
+/**
+ * Returns the uuid of an event. The events API lists it as `id`, in a page or, if the page was taken apart, next to
+ * `elements` and `person`. Elsewhere, `id` may be the ID of a user. An event without a uuid gets one made from its seed.
+ */
+function uuidOf(item: JsonObject, isInPage: boolean, seed: () => string): string {
+  const { id, uuid } = item
   if (uuid === undefined || uuid === null || uuid === '') {
-    const isListed = typeof id === 'string' && parseUuid(id) !== null
-    return isListed ? id : uuidV5(NAMESPACE, seed())
+    const isListed = isInPage || Object.hasOwn(item, 'elements') || Object.hasOwn(item, 'person')
+    const isUuid = isListed && typeof id === 'string' && parseUuid(id) !== null
+    return isUuid ? id : uuidV5(NAMESPACE, seed())
   }
   if (typeof uuid === 'string' && parseUuid(uuid) !== null) return uuid
   throw new LineFault(`its uuid is not a UUID: ${jsonExcerpt(uuid)}`)

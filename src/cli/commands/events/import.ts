@@ -3,9 +3,20 @@
  * the daemon recognizes events that are already stored. A note beside each file stores the progress. Tables of other
  * programs are converted to lines first.
  */
-import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  open as openFile,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { open } from 'node:fs/promises'
+import { Socket } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
+import { promisify } from 'node:util'
 import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -31,6 +42,8 @@ const NOTE_SUFFIX = '.imported'
  */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024
+/** The number of bytes by which the kind of a file is recognized. */
+const BEGINNING_BYTES = 1024
 const NEWLINE = 0x0a
 const MARK = Buffer.from('\ufeff')
 const LINE_END = Buffer.from('\n')
@@ -102,9 +115,11 @@ export const COMMANDS: Commands = [
         projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
       }
       let faults = dataFaults
-      // A second import of `directory/*` also names the notes of the first one.
-      const paths = input.operands.filter((path) => !path.endsWith(NOTE_SUFFIX))
-      for (const path of paths) faults += await importFile(input, path, target)
+      for (const path of input.operands) {
+        // A second import of `directory/*` also names the notes of the first one.
+        if (isNote(path)) input.io.err(`${path}: skipped, it is a note of an import\n`)
+        else faults += await importFile(input, path, target)
+      }
       return faults === 0 ? 0 : 3
     },
   },
@@ -156,6 +171,10 @@ class Faults {
   }
 }
 
+function isNote(path: string): boolean {
+  return path.endsWith(NOTE_SUFFIX) && existsSync(path.slice(0, -NOTE_SUFFIX.length))
+}
+
 function checkFile(path: string): void {
   if (!existsSync(path)) throw new OperatorError(`${path} does not exist.`)
   if (statSync(path).isDirectory()) {
@@ -181,7 +200,13 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   const totalBytes = isRegular && !isGzip(path) ? statSync(path).size : null
   let bytes = 0
   const faults = new Faults(input, path)
-  const importer = new Importer(target, isRegular ? path + NOTE_SUFFIX : null, faults.add)
+  // The writer of a pipe may be silent, so reading must end as soon as the daemon refuses.
+  const stop = new AbortController()
+  const importer = new Importer(target, isRegular ? path + NOTE_SUFFIX : null, {
+    onFault: faults.add,
+    onFailure: (error) => stop.abort(error),
+    onWait: (text) => io.err(`${path}: ${text}\n`),
+  })
   const tellCount = (): void => {
     const left = faults.count === 0 ? '' : `, ${faults.count.toLocaleString('en')} left out`
     io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
@@ -194,6 +219,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
           progress.update(bytes, totalBytes)
         },
         onLongLine: () => faults.add(importer.lineNumber + 1, LONG_LINE),
+        signal: stop.signal,
       })
       const { umamiData } = target
       const lines = umamiData === null ? blocks : umamiLines(blocks, path, umamiData, faults.add)
@@ -216,6 +242,15 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   return faults.count
 }
 
+/** Functions that are called while a file is sent. */
+interface ImportListeners {
+  readonly onFault: FaultListener
+  /** Receives the error that ends the import. */
+  readonly onFailure: (error: unknown) => void
+  /** Receives the reason why the import waits. */
+  readonly onWait: (text: string) => void
+}
+
 /** Sends the lines of one file to the daemon. One body is filled while the previous one is in flight. */
 class Importer {
   eventCount = 0
@@ -224,6 +259,7 @@ class Importer {
   readonly #sender: BodySender
   readonly #scanner = new Scanner()
   readonly #onFault: FaultListener
+  readonly #onFailure: (error: unknown) => void
   #filling: ImportBatch
   #spare: ImportBatch
   /** The number of events that were refused since an event was last accepted. */
@@ -236,11 +272,16 @@ class Importer {
   #notedLine = 0
   #notedAtMs = performance.now()
 
-  constructor({ url, projectKey, context }: Target, note: string | null, onFault: FaultListener) {
+  constructor(
+    { url, projectKey, context }: Target,
+    note: string | null,
+    { onFault, onFailure, onWait }: ImportListeners,
+  ) {
     const head = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"batch":[`
     this.#notePath = note
-    this.#sender = new BodySender(url)
+    this.#sender = new BodySender(url, onWait)
     this.#onFault = onFault
+    this.#onFailure = onFailure
     this.#filling = new ImportBatch(head, context, onFault)
     this.#spare = new ImportBatch(head, context, onFault)
   }
@@ -292,7 +333,7 @@ class Importer {
       this.#acceptedLine = lastLine
     })
     // The error is not lost: the next call of `#send` or `finish` rejects with it.
-    this.#sending.catch(() => undefined)
+    this.#sending.catch(this.#onFailure)
   }
 
   /** Sends the events of a body, in several requests if a single line made the body too large. */
@@ -348,6 +389,8 @@ interface BlockListeners {
   readonly onBytes?: (count: number) => void
   /** Called when the next line is too long and is replaced with an empty line. */
   readonly onLongLine: () => void
+  /** Ends the reading of a pipe. The iteration then rejects with the reason. */
+  readonly signal?: AbortSignal
 }
 
 /**
@@ -357,13 +400,13 @@ interface BlockListeners {
  */
 async function* lineBlocks(
   path: string,
-  { onBytes, onLongLine }: BlockListeners,
+  { onBytes, onLongLine, signal }: BlockListeners,
 ): AsyncGenerator<Buffer> {
   /** The parts of a line whose end has not been read yet. */
   let begun: Buffer[] = []
   let begunBytes = 0
   let isFirst = true
-  for await (const read of contentOf(path)) {
+  for await (const read of contentOf(path, signal)) {
     onBytes?.(read.length)
     let chunk = read
     if (isFirst) {
@@ -406,7 +449,7 @@ function refuseOtherFile(path: string, beginning: Buffer): void {
     throw new OperatorError(`${path} is a tar archive. Unpack it, and import the files in it.`)
   }
   const text = beginning
-    .toString('utf8', 0, 1024)
+    .toString('utf8', 0, BEGINNING_BYTES)
     .replace(/^\ufeff/, '')
     .trimStart()
   if (text.startsWith('[')) {
@@ -435,27 +478,67 @@ function isGzip(path: string): boolean {
 
 /**
  * Yields a file in chunks, unpacked if it is compressed. It is opened once and read in one go, because a pipe cannot be
- * read again. The memory of a chunk is reused for later chunks.
+ * read again. The memory of a chunk is reused for later chunks. Only the last chunk may be shorter than
+ * `BEGINNING_BYTES` if it is the first one too.
  */
-async function* contentOf(path: string): AsyncGenerator<Buffer> {
-  const chunks = chunksOf(path)
+async function* contentOf(path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  const pipe = statSync(path).isFIFO() ? await openPipe(path) : null
+  signal?.addEventListener('abort', () => pipe?.destroy(signal.reason))
+  const chunks = withBeginning(pipe === null ? chunksOf(path) : chunksOfPipe(pipe))
   try {
     const first = await chunks.next()
-    if (first.done === true) return
+    if (first.done === true) {
+      if (!/\.gz$/i.test(path)) return
+      throw new DamagedFileError(`${path} is empty, so it is not a gzip file. Fetch it again.`)
+    }
     if (first.value.toString('hex', 0, 2) === GZIP) {
-      yield* unpacked(path, copiesOf(first.value, chunks))
+      yield* withBeginning(unpacked(path, first.value, chunks))
       return
     }
     yield first.value
     yield* chunks
   } finally {
+    // While a generator waits for a silent writer, it can end only if the pipe is closed.
+    pipe?.destroy()
     await chunks.return(undefined)
   }
 }
 
-async function* copiesOf(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  yield Buffer.from(first)
-  for await (const chunk of rest) yield Buffer.from(chunk)
+/** Yields the chunks, with the first ones joined: each read of a pipe may give a single byte. */
+async function* withBeginning(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let begun: Buffer | null = Buffer.alloc(0)
+  try {
+    for await (const chunk of chunks) {
+      if (begun === null) {
+        yield chunk
+        continue
+      }
+      begun = Buffer.concat([begun, chunk])
+      if (begun.length < BEGINNING_BYTES) continue
+      yield begun
+      begun = null
+    }
+  } catch (error) {
+    // What was read before a damage is part of the file.
+    if (begun !== null && begun.length > 0) yield begun
+    throw error
+  }
+  if (begun !== null && begun.length > 0) yield begun
+}
+
+/**
+ * Opens a pipe as a socket, because a socket can be closed while it waits for data. `FileHandle.close` would wait for
+ * the writer.
+ */
+async function openPipe(path: string): Promise<Socket> {
+  const pipe = new Socket({ fd: await promisify(openFile)(path, 'r'), readable: true })
+  // An error is not lost: the iteration rejects with it.
+  pipe.on('error', () => undefined)
+  return pipe
+}
+
+async function* chunksOfPipe(pipe: Socket): AsyncGenerator<Buffer> {
+  for await (const chunk of pipe) if (Buffer.isBuffer(chunk)) yield chunk
 }
 
 /**
@@ -480,10 +563,15 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   }
 }
 
-async function* unpacked(path: string, packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* unpacked(
+  path: string,
+  first: Buffer,
+  rest: AsyncGenerator<Buffer>,
+): AsyncGenerator<Buffer> {
   const gunzip = createGunzip({ chunkSize: READ_BYTES })
+  const packed = new PackedBytes(rest)
   // An error is not lost: the iteration rejects with it.
-  pipeline(Readable.from(packed), gunzip, () => undefined)
+  pipeline(Readable.from(packed.copies(first)), gunzip, () => undefined)
   try {
     for await (const chunk of gunzip) if (Buffer.isBuffer(chunk)) yield chunk
   } catch (error) {
@@ -493,6 +581,52 @@ async function* unpacked(path: string, packed: AsyncIterable<Buffer>): AsyncGene
     throw new DamagedFileError(
       `${path} is damaged or cut short (${error.message}). The readable part was sent. Fetch the file again, and import it with --resume.`,
     )
+  }
+  await packed.readAll()
+  // Zero bytes at the end of a file are padding. `gunzip` stops at them, whatever comes after them.
+  if (packed.end > gunzip.bytesWritten) {
+    throw new DamagedFileError(
+      `${path} has zero bytes after ${gunzip.bytesWritten.toLocaleString('en')} bytes, in the middle of its data. The part before them was sent. Fetch the file again, and import it with --resume.`,
+    )
+  }
+}
+
+/** Reads a compressed file, and finds where its content ends. */
+class PackedBytes {
+  /** The offset after the last byte that is not 0. */
+  end = 0
+  readonly #rest: AsyncGenerator<Buffer>
+  #bytes = 0
+
+  constructor(rest: AsyncGenerator<Buffer>) {
+    this.#rest = rest
+  }
+
+  /** Yields a copy of each chunk. The file stays open if the iteration is ended early. */
+  async *copies(first: Buffer): AsyncGenerator<Buffer> {
+    let chunk: Buffer | null = this.#counted(first)
+    while (chunk !== null) {
+      yield Buffer.from(chunk)
+      chunk = await this.#next()
+    }
+  }
+
+  /** Reads what the iteration has left. */
+  async readAll(): Promise<void> {
+    while ((await this.#next()) !== null);
+  }
+
+  async #next(): Promise<Buffer | null> {
+    const { done, value } = await this.#rest.next()
+    return done === true ? null : this.#counted(value)
+  }
+
+  #counted(chunk: Buffer): Buffer {
+    let length = chunk.length
+    while (length > 0 && chunk[length - 1] === 0) length--
+    if (length > 0) this.end = this.#bytes + length
+    this.#bytes += chunk.length
+    return chunk
   }
 }
 
