@@ -67,6 +67,6 @@ t.test('idle connections are closed as soon as the server stops listening', asyn
   front.stopListening()
   t.equal(connections, 1)
   answers[1]?.end()
-  const [end] = await once(busy, 'data')
+  const [end] = (await once(busy, 'data')) as [Buffer]
   t.match(String(end), /0\r\n\r\n$/, 'an answer in progress is completed')
 })

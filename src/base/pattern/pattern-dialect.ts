@@ -93,7 +93,7 @@ export function dialectNeeds(source: string): DialectNeeds {
 const EDGES_BEYOND_ASCII =
   'has \\b or \\B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
 const EDGES_OF_ALL_LETTERS =
-  'has \\b or \\B next to nearly all letters, where word boundaries cannot be found. Use several filters with shorter patterns'
+  'has \\b or \\B next to nearly all letters or all digits, where word boundaries cannot be found. Use several filters with shorter patterns'
 
 /** Returns the reason why a token is refused, or null. */
 function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token[]): string | null {

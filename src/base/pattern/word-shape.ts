@@ -54,6 +54,13 @@ const DIGITS = [...'0123456789']
 /** Blanks that texts contain rarely. The plain space is not among them, because patterns contain it often. */
 const BLANKS = ['\f', '\v']
 const SIGNS = ['\x01', '\x02']
+/** The characters beyond ASCII that are ASCII letters in another case: the Kelvin sign and the long s. */
+const FOLDED = new Map([
+  ['\u212a', 'k'],
+  ['\u017f', 's'],
+])
+/** A group of flags that makes the rest of the pattern ignore case. */
+const IGNORES_CASE = /\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]*)?\)/
 
 /** A character that stands for all characters of a kind, and the one that the real character becomes in texts. */
 interface StandIn {
@@ -63,7 +70,7 @@ interface StandIn {
 
 /**
  * Returns the shape for a pattern that uses word boundaries and contains only ASCII. Returns null if the pattern
- * distinguishes nearly all letters, so that none can stand for others.
+ * distinguishes nearly all letters or all digits, so that none can stand for others.
  */
 export function wordShape(tokens: readonly Token[]): WordShape | null {
   const mentioned = mentionedIn(tokens)
@@ -71,8 +78,15 @@ export function wordShape(tokens: readonly Token[]): WordShape | null {
   const letter = isMentioned('_') ? pick(LETTERS, mentioned) : { sign: '_', twin: null }
   const blank = pick(BLANKS, mentioned)
   const sign = pick(SIGNS, mentioned)
-  if (letter === null || blank === null || sign === null) return null
-  return new WordShape(letter, pick(DIGITS, mentioned) ?? letter, blank, sign)
+  const digit = pick(DIGITS, mentioned)
+  if (letter === null || digit === null || blank === null || sign === null) return null
+  return new WordShape(letter, digit, blank, sign, ignoresCase(tokens))
+}
+
+function ignoresCase(tokens: readonly Token[]): boolean {
+  const outside = tokens.filter(({ isInside }) => !isInside)
+  // An escaped bracket begins no group.
+  return IGNORES_CASE.test(outside.map(({ text }) => (text.length === 1 ? text : ' ')).join(''))
 }
 
 /** The form of texts, and of the classes of one pattern, in which the engine finds word boundaries of all scripts. */
@@ -81,16 +95,24 @@ export class WordShape {
   readonly #digit: StandIn
   readonly #blank: StandIn
   readonly #sign: StandIn
+  readonly #ignoresCase: boolean
   readonly #twins = new Map<string, string>()
   readonly #standIns: readonly number[]
   /** Matches the characters that are replaced in texts. */
   readonly #replaced: RegExp
 
-  constructor(letter: StandIn, digit: StandIn, blank: StandIn, sign: StandIn) {
+  constructor(
+    letter: StandIn,
+    digit: StandIn,
+    blank: StandIn,
+    sign: StandIn,
+    isCaseIgnored: boolean,
+  ) {
     this.#letter = letter
     this.#digit = digit
     this.#blank = blank
     this.#sign = sign
+    this.#ignoresCase = isCaseIgnored
     const codes = new Set<number>()
     for (const { sign: standIn, twin } of [letter, digit, blank, sign]) {
       for (const [from, to] of [
@@ -108,7 +130,8 @@ export class WordShape {
   /** Returns a text with the stand-ins. It has as many characters as the text. */
   shaped(text: string): string {
     return text.replace(this.#replaced, (character) => {
-      const twin = this.#twins.get(character)
+      const folded = this.#ignoresCase ? FOLDED.get(character) : undefined
+      const twin = this.#twins.get(folded ?? character) ?? folded
       if (twin !== undefined) return twin
       if (!WORD_CHARACTER.test(character)) {
         return BLANK.test(character) ? this.#blank.sign : this.#sign.sign

@@ -53,8 +53,11 @@ const PLACES: Readonly<Record<Exclude<LongIntegers, 'all'>, LongIntegerPlaces>> 
 }
 /** The member of a filter that contains the value, or the list of values, to compare with. */
 const FILTER_VALUE = 'value'
-/** The member of a flag whose values are sent to clients, at any depth. */
+/** The member of a flag's `filters` whose values are sent to clients. */
 const PAYLOADS = 'payloads'
+const FLAG_FILTERS = 'filters'
+/** The fewest digits of an integer beyond 2^53. */
+const LONG_DIGITS_MIN = 16
 
 /** Matches quotes, escapes (which may hide a quote) and the bare numbers that Python writes. */
 const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
@@ -257,8 +260,9 @@ function quoteLongIntegers(text: string, which: LongIntegers): string {
     } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) member = owners.pop() ?? ''
     else if (code === MINUS || isDigit(code)) {
       const end = numberEnd(text, position + 1)
-      const number = keepsDigits(which, member, owners) ? text.slice(position, end) : ''
-      if (WHOLE_LONG_INTEGER.test(number) && !Number.isSafeInteger(Number(number))) {
+      const number = end - position < LONG_DIGITS_MIN ? '' : text.slice(position, end)
+      const isRounded = WHOLE_LONG_INTEGER.test(number) && !Number.isSafeInteger(Number(number))
+      if (isRounded && keepsDigits(which, member, owners)) {
         quoted += `${text.slice(copiedTo, position)}"${number}"`
         copiedTo = end
       }
@@ -281,9 +285,12 @@ function keepsDigits(which: LongIntegers, member: string, owners: readonly strin
   const places = PLACES[which]
   const owner = owners.at(-1) ?? ''
   if (places.members.has(member) || places.owners.has(owner)) return true
-  // A filter is always within a list or an object. A `value` directly in the body is a property that is set.
-  const isFilter = owners.length > 1 && (member === FILTER_VALUE || owner === FILTER_VALUE)
-  return which === 'requests' && (isFilter || owners.includes(PAYLOADS))
+  if (which !== 'requests') return false
+  // A filter is an entry of a list, so it has no name. A `value` in the body or in a named object is a property.
+  const depth = owner === FILTER_VALUE ? owners.length - 1 : owners.length
+  const hasValue = member === FILTER_VALUE || owner === FILTER_VALUE
+  if (hasValue && depth > 1 && owners[depth - 1] === '') return true
+  return owners.some((name, at) => name === PAYLOADS && owners[at - 1] === FLAG_FILTERS)
 }
 
 function isDigit(code: number): boolean {

@@ -62,8 +62,12 @@ const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}|\d{2})(?!\d)/
 /** Examples are `1 May 2024`, `01-May-24`, `1st of May, 2024` and `01/May/2024`. */
 const DAY_AND_NAME =
   /^(\d{1,2})(?:st|nd|rd|th)?(?: of)?[ \-/]([a-z]{3,9})\.?,?[ \-/](\d{4}|\d{2})(?!\d)/i
-/** Examples are `May 1, 2024`, `May 1 2024` and `May 1, 24`. */
-const NAME_AND_DAY = /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4})|, (\d{2}))(?![\d:])/i
+/**
+ * Examples are `May 1, 2024`, `May 1 2024` and `May 1, 24`. Two digits are a year only at the end or before a time of
+ * day, because those of `May 1, 12 UTC` may be an hour.
+ */
+const NAME_AND_DAY =
+  /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4})(?![\d:])|, (\d{2})(?=$|,? (?:at )?\d{1,2}:))/i
 /** A date and an optional time of day in Chinese or Japanese, such as `2024年5月1日12时30分05秒`. */
 const EAST_ASIAN =
   /^(\d{4})年(\d{1,2})月(\d{1,2})日(?: ?(\d{1,2})[时時](\d{1,2})分(?:(\d{1,2})秒)?$)?/
@@ -84,7 +88,12 @@ const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
  * of the zone in the language of its user, in parentheses.
  */
 const ZONE =
-  /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
+  /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
+/**
+ * A remark that may follow a zone name without an offset. Without one, a remark such as `(UTC+8)` may be the real zone,
+ * because names such as `CST` mean several zones.
+ */
+const REMARK_WITHOUT_OFFSET = /^(?:\([a-z .-]{1,40}\)|\[.*)$/i
 /**
  * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
  * separates a time.
@@ -295,9 +304,16 @@ function parseCount(count: number): number | null {
   if (count >= 1e12 && count < 1e13) return Math.floor(count)
   if (!Number.isInteger(count)) return null
   if (count >= 1e15 && count < 1e16) return Math.floor(count / 1e3)
-  // A number of nanoseconds is beyond 2^53, so it is up to 128 nanoseconds off. It is rounded to microseconds before the
-  // rest is cut. Otherwise a whole millisecond could become the one before it.
-  return count >= 1e18 && count < 1e19 ? Math.floor(Math.round(count / 1e3) / 1e3) : null
+  return count >= 1e18 && count < 1e19 ? msOfNanoseconds(count) : null
+}
+
+/**
+ * Cuts a number of nanoseconds to milliseconds. It is beyond 2^53, so it is up to 128 nanoseconds off. A number that a
+ * whole millisecond is rounded to means that millisecond, also if it is less.
+ */
+function msOfNanoseconds(count: number): number {
+  const nearest = Math.round(count / 1e6)
+  return nearest * 1e6 > count ? nearest - 1 : nearest
 }
 
 /** A date that `parseUnusual` has read, in days since 1970, and the text that follows it. */
@@ -420,8 +436,9 @@ function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): num
 function writtenZoneMs(text: string): number {
   const match = ZONE.exec(text)
   if (match === null) return Number.NaN
-  const [, prefix, offset, name] = match
+  const [, prefix, offset, name, remark] = match
   if (offset === undefined) {
+    if (remark !== undefined && !REMARK_WITHOUT_OFFSET.test(remark)) return Number.NaN
     return (ZONE_HOURS.get((name ?? '').toLowerCase()) ?? Number.NaN) * HOUR_MS
   }
   const [hours = '', minutes] = offset.slice(1).split(':')

@@ -50,6 +50,8 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
   t.match(lines[0], /distinct_ids\.0/)
   t.equal(await countOf('distinct_id;name\r\nann;Ann\r\n'), 1, 'semicolons')
   t.equal(await countOf('name\tdistinct_id\nAnn\tann'), 1, 'tabs')
+  t.equal(await countOf('"distinct_id";"name"\n"ann";"Ann"\n'), 1, 'quotes and semicolons')
+  t.equal(await countOf('"name"\t"distinct_id"\n"Ann"\t"ann"\n'), 1, 'quotes and tabs')
   t.equal(await countOf('Name, $distinct_id \nAnn, ann \nB,"@z" \n'), 2, 'blanks around cells')
   t.equal(await countOf('Name,Distinct ID\nAnn,ann\n'), 1, 'a header of Mixpanel')
 
@@ -60,6 +62,7 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
     'uuid\n00000000-0000-4000-8000-000000000000',
     'ann;1',
     'distinct_id\n"ann\n@z\n"a,b"\n',
+    '"distinct_id;"name"\nann;Ann\n',
   ]) {
     t.match(await countOf(table), { code: 'invalid_input', attr: 'csv' }, table)
   }

@@ -155,6 +155,30 @@ t.test('routes that explain a decision compare all digits', async (t) => {
   }
 })
 
+t.test('a property that is named like a part of a filter stays a number', async (t) => {
+  await capture('{"event":"e","distinct_id":"named","properties":{"$set":{"n":1}}}')
+  const person = await personOf('named')
+  const sent = `{"value":${FIRST},"payloads":{"true":${FIRST}},"in":{"value":[${FIRST}]}}`
+  const { status, body } = await world.ask(world.path(1, `persons/${person?.uuid}/`), {
+    method: 'PATCH',
+    headers: { ...JSON_HEADERS, ...AUTHORIZATION },
+    body: `{"properties":${sent}}`,
+  })
+  const rounded = Number(FIRST)
+  t.match({ status, body }, { status: 202 })
+  await world.until(async () => {
+    const { body: read } = await world.api('GET', `persons/${person?.uuid}/`, 1)
+    return 'value' in (read['properties'] as object)
+  })
+  const { body: read } = await world.api('GET', `persons/${person?.uuid}/`, 1)
+  t.strictSame(read['properties'], {
+    n: 1,
+    value: rounded,
+    payloads: { true: rounded },
+    in: { value: [rounded] },
+  })
+})
+
 t.test('filters of cohorts and lists keep all digits, and find rounded numbers too', async (t) => {
   await capture(
     ...[`"${FIRST}"`, FIRST, `"${SECOND}"`].map(

@@ -111,6 +111,9 @@ t.test('forms that databases, languages and spreadsheets print', async (t) => {
     'Oct 29, 2021 at 12:00 AM',
     'Oct 29, 21',
     'oct. 29, 21 12:00 am',
+    'Oct 29, 21, 0:00',
+    'Oct 29, 21 at 12:00 AM',
+    '2021-10-29 00:00:00 UTC (Coordinated Universal Time)',
     '2021年10月29日',
     '2021年10月29日00时00分00秒',
     '2021年10月29日 0時0分',
@@ -167,6 +170,9 @@ t.test('digits beyond milliseconds are cut', async (t) => {
     differences.equal(parseTimestamp(seconds), MIDNIGHT + ms, `${ms} ms as seconds`)
   }
   t.strictSame(differences.list(), [], 'a number that is beyond 2^53 keeps its millisecond')
+  // 512 nanoseconds before the millisecond, as near to it as a number that is rounded to another one can be.
+  t.equal(parseTimestamp(Number('1635465600123999600')), MIDNIGHT + 123)
+  t.equal(parseTimestamp('1635465600123999600'), MIDNIGHT + 123)
   t.equal(parseTimestamp('2021-10-29T00:00:00.1'), MIDNIGHT + 100)
   t.equal(parseTimestamp('2021-10-29T00:00:00.123999Z'), MIDNIGHT + 123)
   t.equal(parseTimestamp('1969-12-31T23:59:59.9999Z'), -1)
@@ -218,6 +224,14 @@ t.test('an invalid time is refused', async (t) => {
     '2021-10-29 00:00:00 +2',
     'UTC',
     '2021-10-29 00:00:00 UTC UTC UTC',
+    // Without an offset, a remark may name another zone than the name before it.
+    '2021-10-29 00:00:00 CST (UTC+8)',
+    '2021-10-29 00:00:00 CST (中国标准时间)',
+    '2021-10-29 00:00:00 GMT (UTC+2)',
+    '2021-10-29 00:00:00 UTC (12:30:05)',
+    // The last two digits may be an hour.
+    'Oct 29, 12 UTC',
+    'Oct 29, 21 +00:00',
     'Thursday, 29-Oct-21 00:00:00 GMT',
     '2021-10-29 0:0',
     '2021-10-29 00:00:00 +25:00',

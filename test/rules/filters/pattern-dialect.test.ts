@@ -68,6 +68,12 @@ t.test('patterns are evaluated as upstream evaluates them', async (t) => {
     ['^\\d+\\b$', '\u0663\u0664', true],
     ['^[0-9]+\\b$', '\u0663\u0664', false],
     ['^[0-9]+\\b$', '0123456789', true],
+    // The Kelvin sign and the long s are ASCII letters in another case.
+    ['(?i)\\bk\\b', '\u212a', true],
+    ['(?i)\\bs\\b', '\u017f', true],
+    ['(?i)^\\b[a-z_]+\\b$', '\u212ai\u017fs', true],
+    ['\\bk\\b', '\u212a', false],
+    ['\\bs\\b|\\(?i\\)|[(?i)]', '\u017f', false],
   ]
   const wrong = rows.filter(([pattern, text, found]) => isFound(pattern, text) !== found)
   t.strictSame(wrong, [])
@@ -96,6 +102,7 @@ t.test('patterns that cannot keep their meaning are refused with a replacement',
     ['(a)\\12', /refers back/],
     ['[\\12]', /refers back/],
     ['\\b(the|quick|brown|fox|jumps|over|the|lazy|dog|_)\\b', /nearly all letters/],
+    ['\\b(0|1|2|3|4|5|6|7|8|9)\\b', /nearly all letters or all digits/],
     ['(a(?i)b)c', /has \(\?i\) within a group\. Write \(\?i:\.\.\.\)/],
     ['(?P<n>x|(?i-s)b)', /has \(\?i-s\) within/],
   ]

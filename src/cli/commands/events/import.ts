@@ -483,7 +483,7 @@ function isGzip(path: string): boolean {
  */
 async function* contentOf(path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
   const pipe = statSync(path).isFIFO() ? await openPipe(path) : null
-  signal?.addEventListener('abort', () => pipe?.destroy(signal.reason))
+  signal?.addEventListener('abort', () => pipe?.destroy(signal.reason as Error))
   const chunks = withBeginning(pipe === null ? chunksOf(path) : chunksOfPipe(pipe))
   try {
     const first = await chunks.next()
@@ -617,8 +617,8 @@ class PackedBytes {
   }
 
   async #next(): Promise<Buffer | null> {
-    const { done, value } = await this.#rest.next()
-    return done === true ? null : this.#counted(value)
+    const next = await this.#rest.next()
+    return next.done === true ? null : this.#counted(next.value)
   }
 
   #counted(chunk: Buffer): Buffer {

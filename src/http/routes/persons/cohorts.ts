@@ -248,8 +248,7 @@ function readTable(body: Uint8Array): TableMembers {
     throw new ServiceError('parse_error', 'The table is not valid UTF-8.', { cause })
   }
   const members = readMemberTable(text)
-  const count = Math.max(members.personUuids.length, members.distinctIds.length)
-  if (count <= MEMBERS_MAX) return members
+  if (members.rowCount <= MEMBERS_MAX) return members
   throw new ServiceError('invalid_input', tooMany('csv'), { attr: 'csv' })
 }
 

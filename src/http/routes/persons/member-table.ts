@@ -32,15 +32,34 @@ const PERSON_UUID = [
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
+/** The persons named in a table, and how many of its rows name one. A row may stand for several distinct IDs. */
+interface MemberTable extends TableMembers {
+  readonly rowCount: number
+}
+
 /** Returns the persons named in a table. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
-export function readMemberTable(text: string): TableMembers {
+export function readMemberTable(text: string): MemberTable {
+  // With a wrong separator, the first line may be at fault: the cell `"distinct_id";"name"` goes on after a quote.
+  const faults: unknown[] = []
   for (const separator of SEPARATORS) {
-    const [header = []] = csvRecords(firstLine(text), separator, 'csv')
-    const columns = columnsOf(header.map((name) => name.trim()))
+    let columns: Columns | null = null
+    try {
+      const [header = []] = csvRecords(firstLine(text), separator, 'csv')
+      columns = columnsOf(header.map((name) => name.trim()))
+    } catch (fault) {
+      faults.push(fault)
+    }
     if (columns !== null) return membersBelow(text, separator, columns)
   }
+  if (faults.length > 0) throw faults[0]
   const cells = Array.from(csvRecords(text, ',', 'csv'), ([cell = '']) => cell)
-  return { distinctIds: cells.flatMap(idsOf), personUuids: [] }
+  return { ...membersOf(cells), personUuids: [] }
+}
+
+/** Returns the distinct IDs that cells may stand for, and how many of the cells are not blank. */
+function membersOf(cells: readonly string[]): { distinctIds: readonly string[]; rowCount: number } {
+  const rows = cells.filter((cell) => cell.trim() !== '')
+  return { distinctIds: rows.flatMap(idsOf), rowCount: rows.length }
 }
 
 interface Columns {
@@ -68,9 +87,9 @@ function columnsOf(header: readonly string[]): Columns | null {
   return { distinctIds, uuid: found < 0 ? null : found, isDoubtful }
 }
 
-function membersBelow(text: string, separator: string, columns: Columns): TableMembers {
+function membersBelow(text: string, separator: string, columns: Columns): MemberTable {
   const { distinctIds: idColumns, uuid: uuidColumn, isDoubtful } = columns
-  const distinctIds: string[] = []
+  const ids: string[] = []
   const personUuids: string[] = []
   const others: string[] = []
   let isHeader = true
@@ -82,15 +101,14 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
     const id = idColumns.map((column) => cells[column] ?? '').find((cell) => cell.trim() !== '')
     const uuidText = uuidColumn === null ? '' : (cells[uuidColumn] ?? '').trim()
     const uuid = parseUuid(uuidText)
-    if (id !== undefined) distinctIds.push(...idsOf(id))
+    if (id !== undefined) ids.push(id)
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
-    else others.push(...idsOf(cells[0] ?? ''))
+    else others.push(cells[0] ?? '')
   }
   // None of the IDs is a UUID. The text `id` in the first line was therefore the header of a column with distinct IDs,
   // or is itself a distinct ID.
-  return isDoubtful && personUuids.length === 0
-    ? { distinctIds: others, personUuids }
-    : { distinctIds, personUuids }
+  const members = membersOf(isDoubtful && personUuids.length === 0 ? others : ids)
+  return { ...members, personUuids, rowCount: members.rowCount + personUuids.length }
 }
 
 /**
@@ -100,7 +118,7 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
 function idsOf(cell: string): readonly string[] {
   const forms = new Set([cell, cell.trim()].flatMap((text) => [unguardedCell(text) ?? text, text]))
   forms.delete('')
-  return cell.trim() === '' ? [] : [...forms]
+  return [...forms]
 }
 
 /** Returns the text up to the first line break. Column names contain no line breaks. */
