@@ -155,14 +155,15 @@ t.test('integers that name a group keep their digits, others are rounded', async
     $groups: { a: long },
     alias: long,
   })
-  const request = `{"group_key":${long},"distinct_ids":[${long}],"value":${long},"n":[${long}],"properties":[{"value":${long}},{"value":[1,${long}]}],"payloads":{"true":{"n":[${long}]}}}`
+  const request = `{"group_key":${long},"distinct_ids":[${long}],"value":${long},"n":[${long}],"properties":[{"value":${long}},{"value":[1,${long}]}],"payloads":{"n":${long}},"filters":{"payloads":{"true":{"n":[${long}]}}}}`
   t.strictSame(read(request, 'requests'), {
     group_key: long,
     distinct_ids: [long],
     value: Number(long),
     n: [Number(long)],
     properties: [{ value: long }, { value: [1, long] }],
-    payloads: { true: { n: [long] } },
+    payloads: { n: Number(long) },
+    filters: { payloads: { true: { n: [long] } } },
   })
 })
 

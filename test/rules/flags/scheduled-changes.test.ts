@@ -211,7 +211,7 @@ t.test('a person who changes the flag stops the ramp', async (t) => {
     [withGroup({ properties: [], rollout_percentage: null }), /it has 100 % instead of 5 %/],
     [withGroup({ properties: [plan], rollout_percentage: 5 }), /was changed/],
     [withGroup({ rollout_percentage: 5 }, { deleted: true }), /was deleted/],
-    [withGroup({ rollout_percentage: 5 }, { active: false }), /was disabled/],
+    [withGroup({ rollout_percentage: 5 }, { active: false }), /disabled the flag/],
     [flagOf({ filters: { groups: [] } }), /was removed/],
   ]
   for (const [flag, text] of cases) t.match(interferenceOf(ramp, flag), text)

@@ -15,7 +15,10 @@ export const SCOPE_AREAS: readonly ScopeArea[] = [
   { name: 'Dashboards and shared links', resources: ['dashboard', 'sharing_configuration'] },
   { name: 'Events', resources: ['event', 'event_definition', 'property_definition'] },
   { name: 'Feature flags', resources: ['feature_flag'] },
-  { name: 'Experiments', resources: ['experiment', 'experiment_holdout'] },
+  {
+    name: 'Experiments',
+    resources: ['experiment', 'experiment_holdout', 'experiment_saved_metric'],
+  },
   { name: 'Persons, groups and cohorts', resources: ['person', 'group', 'cohort'] },
   { name: 'Activity logs', resources: ['activity_log'] },
   { name: 'Project settings and secret keys', resources: ['project'] },
