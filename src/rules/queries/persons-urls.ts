@@ -19,7 +19,7 @@ const MOMENT_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z')
 /** The URL that lists the actors behind a number. Null if there is none. */
 export type PersonsUrl = { readonly url: string } | null
 
-/** The parameters of a route. Those that are null or undefined are left out. Lists and objects are written as JSON. */
+/** The parameters of a route. Null and undefined values are left out. Lists and objects are written as JSON. */
 type Parameters = Readonly<Record<string, unknown>>
 
 /** The parameters that are the same in the URLs of all numbers of an item. */

@@ -1,7 +1,7 @@
 /**
- * Invitations to the organization. Whoever has the code of an invitation can use it once, within some days, to become a
- * user with a password or a personal key. Only the hash of the code is stored. Table `invites`: number u32 -> `Invite`,
- * MessagePack with a checksum.
+ * Invitations to the organization. Each invitation has a code that works once and expires. Somebody who enters the code
+ * becomes a user with a password or a personal key. Only the hash of the code is stored. Table `invites`: number u32 ->
+ * `Invite`, MessagePack with a checksum.
  */
 import { randomBytes } from 'node:crypto'
 import { uuidV7 } from '../../base/ids.ts'

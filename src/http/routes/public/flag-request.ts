@@ -28,13 +28,10 @@ import type { AnswerShape } from './decide-answers.ts'
 
 /** A PostHog SDK names itself and its version, and may add more, such as the browser that it runs in. */
 const SDK_AGENT = /^posthog-(?:([^/]+)\/\s*\S)?/
-/** The runtimes of the SDKs, by the names that they give themselves. */
-const SDK_RUNTIMES: ReadonlyMap<string, EvaluationRuntime> = new Map([
-  ...['js', 'android', 'ios', 'react-native', 'flutter'].map((name) => [name, 'client'] as const),
-  ...['python', 'ruby', 'php', 'java', 'go', 'node', 'dotnet', 'elixir', 'rs', 'server'].map(
-    (name) => [name, 'server'] as const,
-  ),
-])
+/** The names that SDKs of clients give themselves. */
+const CLIENT_SDKS = /^(?:js|android|ios|react-native|flutter)$/
+/** The names that SDKs of servers give themselves. */
+const SERVER_SDKS = /^(?:python|ruby|php|java|go|node|dotnet|elixir|rs|server)$/
 const BROWSER_AGENT = /(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
 const SCRIPT_AGENT = /(?:python-requests|curl)\//
 
@@ -295,7 +292,11 @@ function guessRuntime(
 /** Returns the runtime that a user agent belongs to, or null. The user agent of an unknown SDK says nothing. */
 function agentRuntime(userAgent: string): EvaluationRuntime | null {
   const sdk = SDK_AGENT.exec(userAgent)
-  if (sdk !== null) return SDK_RUNTIMES.get(sdk[1] ?? '') ?? null
+  if (sdk !== null) {
+    const name = sdk[1] ?? ''
+    if (CLIENT_SDKS.test(name)) return 'client'
+    return SERVER_SDKS.test(name) ? 'server' : null
+  }
   if (BROWSER_AGENT.test(userAgent)) return 'client'
   return SCRIPT_AGENT.test(userAgent) ? 'server' : null
 }

@@ -110,7 +110,7 @@ export class ProcessingWriter {
   readonly #freePages: FreePageRelease
   readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
-  /** The projects whose cohorts or group types were changed by commits. Whoever reads this set must clear it. */
+  /** The projects whose cohorts or group types were changed by commits. Clear the set after reading it. */
   readonly changedDefinitions = new Set<number>()
   /** The projects that received events or commands since the last commit. */
   readonly #touched = new Set<number>()
