@@ -19,7 +19,7 @@ const COMMAND_ADDRESSES_GIB = 64
  * The address space that a process with an open store needs, in GiB. Two data files are mapped with 256 GiB each. The
  * rest is for Node.
  */
-const STORE_ADDRESSES_GIB = 640
+export const STORE_ADDRESSES_GIB = 640
 const GIB = 1024 ** 3
 
 /** Returns the soft limit of open files of this process, or Infinity if the system does not report it. */

@@ -12,6 +12,7 @@ import { judgeDisk, measureDisk } from '../../src/cli/doctor/doctor-disk-speed.t
 import {
   checkClock,
   checkNode,
+  judgeAddressSpace,
   judgeMemory,
   judgeOpenFiles,
   limitOf,
@@ -176,6 +177,8 @@ t.test('process limits are compared with the needs of the daemon', async (t) => 
   t.equal(judgeOpenFiles(100, 'it').verdict, 'problem')
   t.equal(judgeOpenFiles(1024, 'it').verdict, 'warning')
   t.equal(judgeOpenFiles(65_536, 'it').verdict, 'ok')
+  t.equal(judgeAddressSpace(639 * 1024 ** 3).verdict, 'problem')
+  t.equal(judgeAddressSpace(640 * 1024 ** 3).verdict, 'ok')
   t.equal(judgeMemory(128 * 1024 ** 2, 0).verdict, 'problem')
   t.equal(judgeMemory(512 * 1024 ** 2, 0).verdict, 'warning')
   t.equal(judgeMemory(2 * 1024 ** 3, 8 * 1024 ** 3).verdict, 'warning')

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { groupLimit } from '../../base/memory/machine-memory.ts'
 import { nodeObstacle } from '../../base/node-versions.ts'
+import { STORE_ADDRESSES_GIB } from '../../base/process-limits.ts'
 import type { Settings } from '../../config/settings.ts'
 import { chooseFront } from '../../http/server/choose-front.ts'
 import { ENVIRONMENT_NAMES } from '../../store/directory/data-dir.ts'
@@ -24,8 +25,6 @@ const FUTURE_FILE_MS = 5000
 const OPEN_FILES_MIN = 160
 const OPEN_FILES_FEW = 4096
 const MAPS_FEW = 16_384
-/** The bytes of address space that the memory maps of three environments and Node.js need. */
-const ADDRESS_BYTES_MIN = 1024 ** 4
 const MEMORY_BYTES_MIN = 256 * 1024 ** 2
 const MEMORY_BYTES_FEW = 1024 ** 3
 
@@ -129,12 +128,13 @@ export function judgeOpenFiles(openFiles: number, whose: string): Finding {
 }
 
 /** Judges how much address space a process may use. LMDB reserves its memory maps completely, which takes no memory. */
-function judgeAddressSpace(bytes: number): Finding {
+export function judgeAddressSpace(bytes: number): Finding {
   const check = 'address_space'
-  if (bytes >= ADDRESS_BYTES_MIN) return fine(check, 'The address space is not limited.')
+  if (bytes >= STORE_ADDRESSES_GIB * 1024 ** 3)
+    return fine(check, 'The address space is not limited.')
   return problem(
     check,
-    `The address space is limited to ${bytesText(bytes)}, but the memory maps need 1 TiB. Remove LimitAS= of the service unit, or 'ulimit -v'.`,
+    `The address space is limited to ${bytesText(bytes)}, but a daemon needs ${STORE_ADDRESSES_GIB} GiB. Remove LimitAS= of the service unit, or 'ulimit -v'.`,
   )
 }
 
