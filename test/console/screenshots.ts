@@ -91,7 +91,7 @@ try {
     },
     { name: 'flag', path: '/p/1/flags/1', colorScheme: 'dark', height: 900 },
     {
-      name: 'live',
+      name: 'events',
       path: '/p/1/live',
       colorScheme: 'light',
       height: 700,
