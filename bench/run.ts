@@ -1,7 +1,8 @@
 /**
  * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
  * [--minutes N] [--faults N] [--seed N]`. Prints one JSON line for each figure, then a table. The exit code is 1 if a
- * bench could not answer its question (including lost events), and otherwise 0, even if targets are missed.
+ * bench could not answer its question (including lost events), 2 if the arguments are wrong, and otherwise 0, even if
+ * targets are missed.
  * .ci/list-benches.mjs implements `--list` without a build.
  */
 import { parseArgs } from 'node:util'
@@ -23,6 +24,19 @@ interface RunOptions {
   readonly faults: number | null
   readonly command: string
 }
+
+const USAGE = `npm run bench -- [NAME or group ...] [--quick] [--write]
+npm run bench -- --list
+
+  --quick      a short run, whose figures say little
+  --write      writes the figures to docs/benchmarks/, not together with --quick
+  --events N   --persons N   --rounds N   --minutes N   --faults N
+               sizes; each bench has its own defaults
+  --seed N     other data; default 1
+`
+
+/** Thrown for wrong arguments. The message says what is wrong with them. */
+class UsageError extends Error {}
 
 const words = process.argv.slice(2)
 if (words[0] === '--role') await serveRole(words[1] ?? '')
@@ -55,31 +69,18 @@ async function serveRole(name: string): Promise<void> {
 }
 
 async function main(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      quick: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-      events: { type: 'string' },
-      persons: { type: 'string' },
-      rounds: { type: 'string' },
-      minutes: { type: 'string' },
-      faults: { type: 'string' },
-      seed: { type: 'string', default: '1' },
-    },
-  })
-  const benches = select(positionals)
-  const options: RunOptions = {
-    isQuick: values.quick,
-    isWriting: values.write && !values.quick,
-    seed: Number(values.seed),
-    events: values.events === undefined ? null : Number(values.events),
-    persons: values.persons === undefined ? null : Number(values.persons),
-    rounds: values.rounds === undefined ? null : Number(values.rounds),
-    minutes: values.minutes === undefined ? null : Number(values.minutes),
-    faults: values.faults === undefined ? null : Number(values.faults),
-    command: ['npm run bench --', ...args].join(' '),
+  if (args.includes('--help')) {
+    process.stdout.write(USAGE)
+    return 0
+  }
+  let benches: readonly Bench[]
+  let options: RunOptions
+  try {
+    ;({ benches, options } = readArguments(args))
+  } catch (error) {
+    if (!isUsageError(error)) throw error
+    process.stderr.write(`${error.message}\n\n${USAGE}`)
+    return 2
   }
   // `process.exit` runs the handlers of the event 'exit', which end daemons and remove folders.
   process.once('SIGINT', () => process.exit(1))
@@ -97,6 +98,58 @@ async function main(args: string[]): Promise<number> {
   return failures === 0 ? 0 : 1
 }
 
+/** Throws a UsageError, or the TypeError of `parseArgs` for an unknown option. */
+function readArguments(args: string[]): { benches: readonly Bench[]; options: RunOptions } {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      events: { type: 'string' },
+      persons: { type: 'string' },
+      rounds: { type: 'string' },
+      minutes: { type: 'string' },
+      faults: { type: 'string' },
+      seed: { type: 'string', default: '1' },
+    },
+  })
+  const size = (name: 'events' | 'persons' | 'rounds' | 'minutes' | 'faults') => {
+    const text = values[name]
+    return text === undefined ? null : readNumber(name, text)
+  }
+  const options: RunOptions = {
+    isQuick: values.quick,
+    isWriting: values.write && !values.quick,
+    seed: readSeed(values.seed),
+    events: size('events'),
+    persons: size('persons'),
+    rounds: size('rounds'),
+    minutes: size('minutes'),
+    faults: size('faults'),
+    command: ['npm run bench --', ...args].join(' '),
+  }
+  return { benches: select(positionals), options }
+}
+
+function readNumber(name: string, text: string): number {
+  const number = Number(text)
+  if (!(number > 0)) throw new UsageError(`--${name} needs a number above 0, not "${text}".`)
+  return number
+}
+
+function readSeed(text: string): number {
+  const seed = Number(text)
+  if (!Number.isInteger(seed)) throw new UsageError(`--seed needs an integer, not "${text}".`)
+  return seed
+}
+
+function isUsageError(error: unknown): error is Error {
+  if (error instanceof UsageError) return true
+  const code = error instanceof TypeError && 'code' in error ? String(error.code) : ''
+  return code.startsWith('ERR_PARSE_ARGS_')
+}
+
 /**
  * Returns benches by name or group, in the order of the table. Without names, returns all benches that do not have to
  * be named.
@@ -104,7 +157,7 @@ async function main(args: string[]): Promise<number> {
 function select(names: readonly string[]): readonly Bench[] {
   for (const name of names) {
     if (!BENCHES.some((bench) => bench.name === name || bench.group === name)) {
-      throw new Error(`no bench or group is called ${name}; --list shows them`)
+      throw new UsageError(`No bench or group is called ${name}. --list shows them.`)
     }
   }
   return BENCHES.filter(({ name, group, isOnlyByName = false }) => {

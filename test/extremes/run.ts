@@ -27,24 +27,37 @@ npm run extremes -- shape FILE
   --wire KIB        in a search: bytes that a trial sends at most; default 1536
 `
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    seed: { type: 'string', default: '1' },
-    out: { type: 'string' },
-    heap: { type: 'string' },
-    'memory-max': { type: 'string' },
-    guard: { type: 'string', default: '6000' },
-    drain: { type: 'string' },
-    attack: { type: 'string' },
-    life: { type: 'string' },
-    start: { type: 'string', default: '60' },
-    forwarded: { type: 'boolean', default: false },
-    seconds: { type: 'string', default: '600' },
-    budget: { type: 'string', default: String(INVARIANTS.memoryMibMax) },
-    wire: { type: 'string', default: '1536' },
-  },
-})
+const OPTIONS = {
+  help: { type: 'boolean', default: false },
+  seed: { type: 'string', default: '1' },
+  out: { type: 'string' },
+  heap: { type: 'string' },
+  'memory-max': { type: 'string' },
+  guard: { type: 'string', default: '6000' },
+  drain: { type: 'string' },
+  attack: { type: 'string' },
+  life: { type: 'string' },
+  start: { type: 'string', default: '60' },
+  forwarded: { type: 'boolean', default: false },
+  seconds: { type: 'string', default: '600' },
+  budget: { type: 'string', default: String(INVARIANTS.memoryMibMax) },
+  wire: { type: 'string', default: '1536' },
+} as const
+
+const { values, positionals } = readArguments()
+
+/** Prints the usage and ends the process if `--help` is given or an option is unknown. */
+function readArguments() {
+  try {
+    const parsed = parseArgs({ allowPositionals: true, options: OPTIONS })
+    if (!parsed.values.help) return parsed
+    process.stdout.write(USAGE)
+    process.exit(0)
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
+    process.exit(2)
+  }
+}
 
 interface Defaults {
   readonly drain: number
@@ -88,8 +101,11 @@ async function runRows(names: readonly string[]): Promise<void> {
       names.includes('all') || names.includes(nameOf(row)) || names.includes(String(row.number))
     )
   })
-  if (wanted.length === 0)
-    throw new Error(`there is no such row; all: ${ROWS.map(nameOf).join(' ')}`)
+  if (wanted.length === 0) {
+    process.stderr.write(`There is no such row. Rows: ${ROWS.map(nameOf).join(' ')}\n`)
+    process.exitCode = 2
+    return
+  }
   const given = settingsOf({ drain: 120, attack: 90, life: 8 })
   for (const row of wanted) {
     const settings = { ...row.machine, ...given }
