@@ -94,6 +94,11 @@ const ZONE =
  * because names such as `CST` mean several zones.
  */
 const REMARK_WITHOUT_OFFSET = /^(?:\([a-z .-]{1,40}\)|\[.*)$/i
+/** The zone names that mean a zone of North America in RFC 2822, and other zones elsewhere, such as `CST` in China. */
+const AMERICAN_ZONE = /^[ecmp][sd]t$/
+/** A remark that says in which zone of North America a time is. */
+const AMERICAN_REMARK =
+  /^(?:\((?:(?:us|canada) )?(eastern|central|mountain|pacific) (?:(standard|daylight) )?time\)|\[(?:america|us|canada)\/.*)$/
 /**
  * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
  * separates a time.
@@ -438,8 +443,9 @@ function writtenZoneMs(text: string): number {
   if (match === null) return Number.NaN
   const [, prefix, offset, name, remark] = match
   if (offset === undefined) {
-    if (remark !== undefined && !REMARK_WITHOUT_OFFSET.test(remark)) return Number.NaN
-    return (ZONE_HOURS.get((name ?? '').toLowerCase()) ?? Number.NaN) * HOUR_MS
+    const zone = (name ?? '').toLowerCase()
+    if (remark !== undefined && !isRemarkOf(zone, remark)) return Number.NaN
+    return (ZONE_HOURS.get(zone) ?? Number.NaN) * HOUR_MS
   }
   const [hours = '', minutes] = offset.slice(1).split(':')
   // `UTC+2` is common, but `+2` alone may mean anything.
@@ -447,6 +453,15 @@ function writtenZoneMs(text: string): number {
   const digits = minutes === undefined ? hours : hours.padStart(2, '0') + minutes
   const padded = digits.length === 1 ? `0${digits}` : digits
   return zoneMs(offset.slice(0, 1) + padded, 0, padded.length + 1)
+}
+
+/** Returns whether a remark cannot mean another zone than the zone name before it, which is in lower case. */
+function isRemarkOf(zone: string, remark: string): boolean {
+  if (!AMERICAN_ZONE.test(zone)) return REMARK_WITHOUT_OFFSET.test(remark)
+  const match = AMERICAN_REMARK.exec(remark.toLowerCase())
+  if (match === null) return false
+  const [, region = zone, season = zone.slice(1)] = match
+  return region.charAt(0) === zone.charAt(0) && season.charAt(0) === zone.charAt(1)
 }
 
 function monthOf(text: string): number {

@@ -114,6 +114,10 @@ t.test('forms that databases, languages and spreadsheets print', async (t) => {
     'Oct 29, 21, 0:00',
     'Oct 29, 21 at 12:00 AM',
     '2021-10-29 00:00:00 UTC (Coordinated Universal Time)',
+    '2021-10-28 18:00:00 CST (Central Standard Time)',
+    '2021-10-28 20:00:00 EDT (US Eastern Daylight Time)',
+    '2021-10-28 16:00:00 pst (pacific time)',
+    '2021-10-28 18:00:00 MDT [America/Denver]',
     '2021年10月29日',
     '2021年10月29日00时00分00秒',
     '2021年10月29日 0時0分',
@@ -227,6 +231,11 @@ t.test('an invalid time is refused', async (t) => {
     // Without an offset, a remark may name another zone than the name before it.
     '2021-10-29 00:00:00 CST (UTC+8)',
     '2021-10-29 00:00:00 CST (中国标准时间)',
+    '2021-10-29 00:00:00 CST (China Standard Time)',
+    '2021-10-29 00:00:00 CST [Asia/Shanghai]',
+    'Fri Oct 29 2021 00:00:00 EST (Australian Eastern Standard Time)',
+    '2021-10-29 00:00:00 EST (Central Standard Time)',
+    '2021-10-29 00:00:00 PST (Pacific Daylight Time)',
     '2021-10-29 00:00:00 GMT (UTC+2)',
     '2021-10-29 00:00:00 UTC (12:30:05)',
     // The last two digits may be an hour.
