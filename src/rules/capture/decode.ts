@@ -84,6 +84,8 @@ interface ZstdOfNode {
 
 /** The encodings that only the capture v1 paths accept. Gzip is not in the set, because all paths accept it. */
 const ENCODINGS_OF_V1 = new Set(['deflate', 'br', 'zstd'])
+/** The values of `Content-Encoding` that declare no encoding. */
+const NO_ENCODING = new Set(['', 'identity'])
 const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
 const QUERY_NAMES = [...FORM_NAMES, '_', 'beacon']
 const FORM_STARTS = ['data=', '_=', 'ip=', 'compression='] as const
@@ -135,12 +137,19 @@ export function decodePayload(request: RawPayload, limits: DecodeLimits): Decode
 
 /**
  * Decodes the body of a capture v1 request. Its SDKs also compress with deflate (RFC 1950), Brotli and zstd. Throws
- * ServiceError `unsupported_media_type` for zstd if this version of Node cannot decompress it, and otherwise the same
- * errors as `decodePayload`.
+ * ServiceError `unsupported_media_type` for an unknown encoding, and for zstd if this version of Node cannot decompress
+ * it. Otherwise it throws the same errors as `decodePayload`.
  */
 export function decodeCaptureV1(request: RawPayload, limits: DecodeLimits): DecodedPayload {
   const encoding = encodingOf(request)
   if (encoding !== 'deflate' && encoding !== 'br' && encoding !== 'zstd') {
+    const isKnown = NO_ENCODING.has(encoding) || hintOf(encoding) !== null
+    if (!isKnown && !isGzip(request.body)) {
+      throw new ServiceError(
+        'unsupported_media_type',
+        'The value of `Content-Encoding` is not supported. Send the body with gzip, deflate, br or zstd, or uncompressed and without this header.',
+      )
+    }
     return decodePayload(request, limits)
   }
   const body = decompress(request.body, encoding, limits)

@@ -220,6 +220,18 @@ t.test('bodies in all encodings of SDKs are accepted, small and large', async (t
     const plain = await sendBatch([eventOf()], { 'Content-Encoding': encoding })
     t.match(plain, { status: 400, body: { code: 'invalid_payload' } }, encoding)
   }
+  const zipped = zlib.gzipSync(JSON.stringify({ batch: [eventOf()] }))
+  for (const encoding of ['lz4', 'Compress', 'gzip, br', 'utf-8']) {
+    const headers = headersOf(daemon.key(), { 'Content-Encoding': encoding })
+    for (const count of [1, 3000]) {
+      const body = JSON.stringify({ batch: Array.from({ length: count }, () => eventOf()) })
+      const { status, body: refusal } = await daemon.ask(EVENTS, { method: 'POST', headers, body })
+      const code = 'unsupported_media_type'
+      t.match({ status, refusal }, { status: 415, refusal: { code, detail: /gzip/ } }, encoding)
+    }
+    const known = await daemon.ask(EVENTS, { method: 'POST', headers, body: zipped })
+    t.equal(known.status, 200, `gzip is recognised, though it is declared as ${encoding}`)
+  }
   const bomb = zlib.brotliCompressSync(Buffer.alloc(64 * 1024 * 1024, ' '), FAST)
   const headers = headersOf(daemon.key(), { 'Content-Encoding': 'br' })
   const answer = await daemon.ask(EVENTS, { method: 'POST', headers, body: bomb })
