@@ -195,8 +195,6 @@ export interface CsvRecord {
   readonly lineCount: number
   /** The reason why the line is not a record. Null if it is one. */
   readonly fault: string | null
-  /** True if no line break follows it, because the file ends there. The file may have been cut. */
-  readonly isLast: boolean
 }
 
 const NO_CELLS: readonly string[] = []
@@ -239,15 +237,14 @@ export class CsvReader {
         if (lineFeed < 0) break
         const fault = 'a quoted cell in it has no closing quote'
         start = lineFeed + 1
-        const isAtEnd = isCut && start === text.length
-        yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault, isLast: isAtEnd }
+        yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault }
         continue
       }
       const { cells, lineCount, end } = found
       if (this.#columns === 0) this.#columns = cells.length
       const isAtEnd = isCut && end === text.length
       const fault = this.#faultOf(cells, isAtEnd)
-      yield { cells, line: this.#line, lineCount, fault, isLast: isAtEnd }
+      yield { cells, line: this.#line, lineCount, fault }
       this.#line += lineCount
       start = end
     }

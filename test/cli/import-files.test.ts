@@ -115,14 +115,21 @@ t.test('a record of a table with several lines may be cut or not in UTF-8', asyn
       yield* blocks
     })()
     const parts: Buffer[] = []
-    const onFault = (line: number, fault: string) => faults.push(`${line}: ${fault}`)
-    for await (const part of umamiLines(table, 'table', new Map(), onFault)) parts.push(part)
-    return { text: Buffer.concat(parts).toString(), faults }
+    let cutAt: number | null = null
+    const lines = umamiLines(table, 'table', new Map(), {
+      onFault: (line, fault) => faults.push(`${line}: ${fault}`),
+      onCut: () => {
+        cutAt = parts.length
+      },
+    })
+    for await (const part of lines) parts.push(part)
+    return { text: Buffer.concat(parts).toString(), faults, cutAt }
   }
   const whole = Buffer.from(recordOf('"one\ntwo\nthree"'))
   const cut = await read([whole])
   t.strictSame(cut.faults, [])
-  t.match(cut.text, /^\n\{.*\}$/, 'no line of the last record counts as whole')
+  t.match(cut.text, /^\n\{.*\}\n\n\n$/)
+  t.equal(cut.cutAt, 1, 'no line of the last record counts as whole')
   const [first = '', last = ''] = recordOf('"on\u00ffe\ntwo"').split('two')
   const mixed = await read([Buffer.from(first, 'latin1'), Buffer.from(`two${last}\n`)])
   t.strictSame(mixed.faults, ['2: it is not in UTF-8; convert the file'])

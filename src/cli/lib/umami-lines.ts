@@ -29,19 +29,21 @@ const EVENT_DATA_COLUMNS = ['data_key', 'string_value', 'number_value']
 const NO_DATA: JsonObject = {}
 
 /**
- * Converts a file with the table `website_event` to lines, in blocks. Rejects with `OperatorError` for another table.
+ * Converts a file with the table `website_event` to lines, in blocks. Calls `onCut` before a block whose lines must not
+ * count as imported, because the file may have been cut in the middle of a record that begins there. Rejects with
+ * `OperatorError` for another table.
  */
 export async function* umamiLines(
   blocks: LineBlocks,
   path: string,
   data: UmamiEventData,
-  onFault: FaultListener,
+  { onFault, onCut }: { readonly onFault: FaultListener; readonly onCut: () => void },
 ): AsyncGenerator<Buffer> {
   for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
-    const lines = rows.map(({ row, line, lineCount, isLast }) => {
-      // Empty lines keep the line numbers of the following lines the same. A last record without a line break gets
-      // none, so that none of its lines counts as imported: the file may have been cut there.
-      const rest = isLast ? '' : '\n'.repeat(lineCount)
+    if (rows.some((row) => row.isCut)) onCut()
+    const lines = rows.map(({ row, line, lineCount }) => {
+      // Empty lines keep the line numbers of the following lines the same.
+      const rest = '\n'.repeat(lineCount)
       if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
       if (typeof event !== 'string') return JSON.stringify(event) + rest
@@ -96,8 +98,8 @@ interface FileRow {
   readonly row: UmamiRow | null
   readonly line: number
   readonly lineCount: number
-  /** True if the file ends after it without a line break. */
-  readonly isLast: boolean
+  /** True if the file may have been cut in this record, or in one that begins before it. */
+  readonly isCut: boolean
 }
 
 /** Yields the rows of each block. */
@@ -124,8 +126,9 @@ async function* rowsOf(
       if (fault !== null) onFault(record.line, fault)
       const isRow = columns !== null && fault === null && cells.length > 1
       const row = columns !== null && isRow ? rowOfCells(columns, cells) : null
-      const { line, lineCount, isLast: isCut } = record
-      rows.push({ row, line, lineCount, isLast: isCut })
+      const { line, lineCount } = record
+      // The last part of the table begins with a record whose end is missing: a line break or a closing quote.
+      rows.push({ row, line, lineCount, isCut: isLast })
       columns ??= checkedColumns(cells, path, needed)
     }
     return rows
@@ -145,8 +148,8 @@ async function* rowsOf(
       line++
       const row = isUtf || !json.includes('\ufffd') ? rowOfJson(json) : NOT_UTF8
       if (typeof row === 'string') onFault(line, row)
-      const isLast = !isEnded && index === lines.length - 1
-      return { row: typeof row === 'string' ? null : row, line, lineCount: 1, isLast }
+      const isCut = !isEnded && index === lines.length - 1
+      return { row: typeof row === 'string' ? null : row, line, lineCount: 1, isCut }
     })
   }
   if (isJson === false) yield takeRecords('', true, true)

@@ -222,7 +222,13 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
         signal: stop.signal,
       })
       const { umamiData } = target
-      const lines = umamiData === null ? blocks : umamiLines(blocks, path, umamiData, faults.add)
+      const lines =
+        umamiData === null
+          ? blocks
+          : umamiLines(blocks, path, umamiData, {
+              onFault: faults.add,
+              onCut: () => importer.stopCounting(),
+            })
       try {
         for await (const block of lines) await importer.takeBlock(block, skip)
       } catch (error) {
@@ -268,6 +274,7 @@ class Importer {
   #lineNumber = 0
   /** The number of the last line that ends with a newline. A line after it may be incomplete. */
   #wholeLine = 0
+  #isCounting = true
   #acceptedLine = 0
   #notedLine = 0
   #notedAtMs = performance.now()
@@ -291,13 +298,18 @@ class Importer {
     return this.#lineNumber
   }
 
+  /** Makes the note of the progress leave out the lines that are added from now on. */
+  stopCounting(): void {
+    this.#isCounting = false
+  }
+
   /** Adds whole lines, except the first `skip` ones of the file. Rejects with `OperatorError` if a body was refused. */
   async takeBlock(block: Buffer, skip: number): Promise<void> {
     for (let start = 0; start < block.length; ) {
       const newline = block.indexOf(NEWLINE, start)
       const end = newline < 0 ? block.length : newline
       this.#lineNumber++
-      if (newline >= 0) this.#wholeLine = this.#lineNumber
+      if (newline >= 0 && this.#isCounting) this.#wholeLine = this.#lineNumber
       if (this.#lineNumber > skip) {
         this.#filling.takeLine(block, start, end, this.#lineNumber)
         this.#filling.lastLine = this.#wholeLine
