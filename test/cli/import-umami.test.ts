@@ -268,6 +268,39 @@ t.test('a short row, a cell without a comma and unreadable JSON are reported', a
   })
 })
 
+t.test('a table in JSON may begin with a byte order mark, and it must be in UTF-8', async (t) => {
+  const rowOf = (index: number, title: string): string => {
+    const ids = { event_id: uuid(index), session_id: uuid(900), event_type: 1 }
+    return JSON.stringify({ ...ids, created_at: '2026-03-01 10:00:00', page_title: title })
+  }
+  const text = `\ufeff${rowOf(27, 'Home')}\n`
+  const latin = Buffer.from(`${rowOf(28, 'M\u00fcller')}\n`, 'latin1')
+  const file = join(t.testdir({}), 'latin.json')
+  writeFileSync(file, Buffer.concat([Buffer.from(text), latin, Buffer.from(rowOf(29, 'Last'))]))
+  const { accepted, target } = await serveImports()
+  const { exitCode, err } = await run('import', file, '--format', 'umami', ...target)
+  t.equal(exitCode, 3)
+  t.match(err, /json:2: left out: it is not in UTF-8; convert the file\n/)
+  t.match(err, /2 events sent, 1 left out/)
+  t.strictSame(
+    accepted.flat().map((event) => event['uuid']),
+    [uuid(27), uuid(29)],
+  )
+})
+
+t.test('a fault in the table of properties changes the exit code', async (t) => {
+  const root = t.testdir({
+    'whole.csv': `${HEADER}\n${row(4, 1, 'Home')}\n`,
+    'data.csv': `${EVENT_DATA}\n${WEBSITE},${uuid(900)},${uuid(4)},/page,e,plan,"free\n`,
+  })
+  const { target } = await serveImports()
+  const words = ['--format', 'umami', '--event-data', join(root, 'data.csv'), ...target]
+  const { exitCode, err } = await run('import', join(root, 'whole.csv'), ...words)
+  t.match(err, /data\.csv:4: left out: a quoted cell in it has no closing quote\n/)
+  t.match(err, /whole\.csv: 1 events sent\n/)
+  t.equal(exitCode, 3)
+})
+
 t.test('the last row of a cut table is read again when the import is resumed', async (t) => {
   const [first, second] = [row(23, 1, 'One'), row(24, 1, 'Two')]
   const long = row(24, 1, '"Two\nlines\nand a third"')
