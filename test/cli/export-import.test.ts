@@ -13,6 +13,7 @@ import { gzipSync } from 'node:zlib'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import t from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
+import { LINE_BYTES_MAX } from '../../src/cli/limits.ts'
 import { readImportLine } from '../../src/rules/capture/import-line.ts'
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import { runCommand as run } from '../fixtures/command-line.ts'
@@ -168,6 +169,27 @@ t.test('lines of any length are imported, wherever chunk boundaries fall', async
     comparable(linesOf(lines.filter((_, index) => index !== TOO_LONG).join('\n'))),
   )
   await daemon.stop()
+})
+
+t.test('a line beyond the limit is reported, in the middle of a file and at its end', async (t) => {
+  const { accepted, target } = await serveImports()
+  const root = t.testdir({})
+  const line = '{"event":"e","distinct_id":"d","timestamp":1714566605}\n'
+  const part = gzipSync(Buffer.alloc(1024 * 1024, 'x'))
+  const long = Array.from({ length: LINE_BYTES_MAX / 1024 ** 2 + 1 }, () => part)
+  const fault = /:2: left out: it has more than 268,435,456 bytes/
+  for (const [name, rest, count] of [
+    ['middle.gz', `\n${line}`, 2],
+    ['end.gz', '', 1],
+  ] as const) {
+    const file = join(root, name)
+    writeFileSync(file, Buffer.concat([gzipSync(line), ...long, gzipSync(rest)]))
+    const { exitCode, err } = await run('import', file, ...target)
+    t.equal(exitCode, 3)
+    t.match(err, fault)
+    t.match(err, `${count} events sent, 1 left out`)
+  }
+  t.equal(accepted.flat().length, 3)
 })
 
 t.test('an export can be filtered, and it resumes after the last complete line', async (t) => {
@@ -417,6 +439,8 @@ t.test('an edited line of an export is checked like any other line', async (t) =
     `\ufeff${exportedLine(8, 'text', 'null')}`,
     `\ufeff{"event":"e","distinct_id":"d","timestamp":1714566605}`,
     '\ufeff',
+    lineOf(9, '2025-04-01T', '9999-04-01T'),
+    lineOf(10, '2025-04-01T', '2025-04-31T'),
   ]
   const file = join(t.testdir({}), 'edited.ndjson')
   writeFileSync(file, `${lines.join('\n')}\n`)
@@ -434,6 +458,8 @@ t.test('an edited line of an export is checked like any other line', async (t) =
       '5: left out: the name of its event has more than 200 characters',
       '6: left out: its distinct_id has more than 200 characters',
       '7: left out: its event changes a person, but `$process_person_profile` is false',
+      '12: left out: its timestamp is more than 23 hours in the future: "9999-04-01T00:00:09.000Z"',
+      '13: left out: its timestamp has an unknown format: "2025-04-31T00:00:10.000Z"',
     ],
   )
   t.strictSame(

@@ -448,6 +448,35 @@ t.test(
   },
 )
 
+t.test('the store records whether live events changed a person', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const see = (minute: number, id: string, $set: object, flags = 0): void => {
+    log.send(1, [sent(id, 'seen', minute, { $set })], undefined, flags)
+  }
+  const reopen = async (): Promise<void> => {
+    log.process()
+    await log.reopen()
+  }
+  const personOf = (distinctId: string) =>
+    log.reader.persons().list({ ...QUERY, distinctId }).results[0]
+  see(20, 'live', { plan: 'pro' })
+  for (const id of ['past', 'later']) see(10, id, { plan: 'free' }, RECORD_HISTORICAL)
+  await reopen()
+  see(20, 'later', { plan: 'pro' })
+  await reopen()
+  for (const id of ['live', 'past', 'later']) {
+    see(5, id, { plan: 'basic', city: 'Bern' }, RECORD_HISTORICAL)
+  }
+  await reopen()
+  for (const [id, plan] of [
+    ['live', 'pro'],
+    ['past', 'basic'],
+    ['later', 'pro'],
+  ] as const) {
+    t.match(personOf(id), { properties: { plan, city: 'Bern' }, created_at: /T00:05:00/ }, id)
+  }
+})
+
 t.test('the store records whether live events described a group', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const identify = (minute: number, key: string, $group_set: object, flags = 0): void => {

@@ -56,11 +56,15 @@ interface Ask {
   readonly authorization?: string
   readonly query?: string
   readonly body?: string
+  /** The header X-PostHog-Project-Api-Key. */
+  readonly projectKey?: string
 }
 
 /** `200 <project>` or `<status> <code>`. */
-async function ask({ project = '1', authorization, query = '', body }: Ask): Promise<string> {
-  const headers = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
+async function ask(asked: Ask): Promise<string> {
+  const { project = '1', authorization, query = '', body, projectKey } = asked
+  const named = projectKey === undefined ? '' : `X-PostHog-Project-Api-Key: ${projectKey}\r\n`
+  const headers = named + (authorization === undefined ? '' : `Authorization: ${authorization}\r\n`)
   const start = `${body === undefined ? 'GET' : 'POST'} /api/projects/${project}/things/${query}`
   const length = body === undefined ? '' : `Content-Length: ${body.length}\r\n`
   const bytes = `${start} HTTP/1.1\r\nHost: a\r\n${headers}${length}\r\n${body ?? ''}`
@@ -175,6 +179,18 @@ t.test('a token in the query overrides the project of the path', async (t) => {
   )
   const limited = 'Bearer phx_limited'
   t.equal(await ask({ authorization: limited, query: '?token=phc_1' }), '403 permission_denied')
+})
+
+t.test('a project key in a header names the project of @current, and of no number', async (t) => {
+  const asked = { authorization: 'Bearer phx_all', projectKey: 'phc_3' }
+  t.equal(await ask({ ...asked, project: '@current' }), '200 3')
+  t.equal(await ask({ ...asked, project: '@current', query: '?token=phc_2' }), '200 2')
+  t.equal(await ask({ ...asked, project: '2' }), '200 2')
+  const unknown = { ...asked, projectKey: 'phc_9' }
+  t.equal(await ask({ ...unknown, project: '@current' }), '401 authentication_failed')
+  t.equal(await ask({ ...unknown, project: '2' }), '200 2')
+  const limited = { authorization: 'Bearer phx_limited', projectKey: 'phc_1' }
+  t.equal(await ask({ ...limited, project: '@current' }), '403 permission_denied')
 })
 
 t.test('scopes: write includes read, and * includes all', async (t) => {

@@ -66,6 +66,14 @@ t.test('decisions compare all digits in every position', async (t) => {
   t.match(await flagsFor(`"person_properties":{"id":"${FIRST}"}`), asFirst)
   const asSecond = { text: false, number: false, list: false, not: true, greater: true }
   t.match(await flagsFor(`"person_properties":{"id":${SECOND}}`), asSecond)
+  const bearer = { Authorization: `Bearer ${world.key()}` }
+  for (const [id, value] of [
+    [FIRST, true],
+    [SECOND, false],
+  ] as const) {
+    const context = `{"context":{"targetingKey":"u","id":${id}}}`
+    t.match(await post('/ofrep/v1/evaluate/flags/number', context, bearer), { value }, id)
+  }
 })
 
 t.test('a group has the same rollout bucket as a number and as a text', async (t) => {

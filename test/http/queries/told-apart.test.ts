@@ -113,36 +113,46 @@ t.test('retention uses the hours and weeks of the project', async (t) => {
   t.strictSame(await dates('Month', DAYS), ['2024-05-01'])
 })
 
-t.test('an hour that clocks show twice has two names in a table of retention', async (t) => {
-  const daemon = await startIn('Europe/Berlin')
-  const { retentionFilter } = RETENTION
-  await daemon.capture(
-    ['pro', 'free'].map((plan) => ({
-      event: 'e',
-      distinct_id: plan,
-      properties: { plan },
-      timestamp: '2024-10-27T00:30:00Z',
-    })),
-  )
-  const query = {
-    ...RETENTION,
-    dateRange: { date_from: '2024-10-27T01:00:00', date_to: '2024-10-27T03:00:00' },
-    retentionFilter: { ...retentionFilter, period: 'Hour' },
-    breakdownFilter: { breakdown: 'plan' },
-  }
-  const [head = [], ...rows] = await csvOf(daemon, query)
-  t.equal(rows.length, 8, 'four hours for each of two values')
-  const dates = new Set(rows.map((row) => row[head.indexOf('date')]))
-  t.strictSame(
-    [...dates],
-    [
+t.test(
+  'an hour that clocks show twice has two names in tables of retention and trends',
+  async (t) => {
+    const daemon = await startIn('Europe/Berlin')
+    const { retentionFilter } = RETENTION
+    await daemon.capture(
+      ['pro', 'free'].map((plan) => ({
+        event: 'e',
+        distinct_id: plan,
+        properties: { plan },
+        timestamp: '2024-10-27T00:30:00Z',
+      })),
+    )
+    const query = {
+      ...RETENTION,
+      dateRange: { date_from: '2024-10-27T01:00:00', date_to: '2024-10-27T03:00:00' },
+      retentionFilter: { ...retentionFilter, period: 'Hour' },
+      breakdownFilter: { breakdown: 'plan' },
+    }
+    const [head = [], ...rows] = await csvOf(daemon, query)
+    t.equal(rows.length, 8, 'four hours for each of two values')
+    const dates = new Set(rows.map((row) => row[head.indexOf('date')]))
+    const expected = [
       '2024-10-27 01:00:00',
       '2024-10-27 02:00:00+02:00',
       '2024-10-27 02:00:00+01:00',
       '2024-10-27 03:00:00',
-    ],
-  )
-})
+    ]
+    t.strictSame([...dates], expected)
+    const trends = {
+      kind: 'TrendsQuery',
+      series: [E],
+      interval: 'hour',
+      dateRange: query.dateRange,
+    }
+    const [trendsHead = [], ...trendsRows] = await csvOf(daemon, trends)
+    const days = trendsRows.map((row) => row[trendsHead.indexOf('day')])
+    t.strictSame(days, expected)
+  },
+)
 
 t.test('a filter on dates that ends with End uses the end of the day', async (t) => {
   const daemon = await startIn('UTC')

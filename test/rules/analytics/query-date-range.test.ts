@@ -1,10 +1,11 @@
 /**
- * Tests date ranges around the hours that occur twice when clocks are set back.
+ * Tests date ranges around changes of the clock, and ranges that begin with an event of long ago.
  *
  * @lane quick
  */
 import t from 'tap'
 import { dateRange, type RangeRequest } from '../../../src/rules/analytics/date-range.ts'
+import { PERIODS_MAX } from '../../../src/rules/analytics/limits.ts'
 import { periodStart, shiftedPeriodStart } from '../../../src/rules/analytics/periods.ts'
 
 const BERLIN: RangeRequest = {
@@ -66,6 +67,24 @@ t.test('equal ends are one hour, also at a midnight that occurs twice', async (t
     '2024-11-03T04:00:00.000Z',
     '2024-11-03T05:00:00.000Z',
   ])
+})
+
+t.test(
+  'days before a range begin at midnight, even if clocks skip the midnight of its start',
+  async (t) => {
+    const day = '2024-09-08'
+    const request = { ...BERLIN, interval: 'day', dateFrom: day, dateTo: day } as const
+    const rules = { isWidened: true, isRounded: true, daysBefore: 6 }
+    const { fromMs } = dateRange({ ...request, timezone: 'America/Santiago' }, rules)
+    t.equal(new Date(fromMs).toISOString(), '2024-09-02T04:00:00.000Z')
+  },
+)
+
+t.test('all has no more periods than a query may have', async (t) => {
+  const firstEventMs = Date.parse('0001-06-01T00:00:00Z')
+  const [from = '', to = ''] = texts({ dateFrom: 'all', firstEventMs })
+  const hours = (Date.parse(to) - Date.parse(from)) / 3_600_000
+  t.ok(hours < PERIODS_MAX && hours > PERIODS_MAX - 10, `${hours} hours`)
 })
 
 t.test('an hour with a skipped first half begins after the skip', async (t) => {

@@ -251,7 +251,13 @@ t.test('date ranges select the events', async (t) => {
     '',
     'the end is before the start',
   )
-  t.equal(asked({ date_from: 'all', date_to: '2023-01-01' }), 'a b c')
+  const all = { date_from: 'all', date_to: '2023-01-01' }
+  t.equal(asked(all), 'a b c')
+  const old: ShortEvent = ['y', '1970-01-01T00:00:00Z', 'view']
+  const sinceOld = (events: readonly ShortEvent[]): string =>
+    trend(scannerOf(events), { entity_id: 'view', ...all }).names
+  t.equal(sinceOld([old, ...MANY_DAYS]), 'a b c', 'all begins with the first plausible event')
+  t.equal(sinceOld([old]), 'y', 'there are only events of long ago')
   t.equal(
     asked({ ...DAY, date_from: '2023-01-04', date_to: '2023-01-20', interval: 'week' }),
     'c d e f',
