@@ -10,7 +10,13 @@ import type { HttpServerName } from '../../src/config/settings-table.ts'
 import { collectBody } from '../../src/http/server/body.ts'
 import { chooseFront } from '../../src/http/server/choose-front.ts'
 import type { PublicRoute } from '../../src/http/server/public-route.ts'
-import { send, sendAccepted, sendEmpty, sendJson } from '../../src/http/server/respond.ts'
+import {
+  send,
+  sendAccepted,
+  sendEmpty,
+  sendJson,
+  sendReused,
+} from '../../src/http/server/respond.ts'
 import { json } from '../../src/http/server/router.ts'
 import type { HttpServer } from '../../src/http/server/server.ts'
 import {
@@ -29,6 +35,13 @@ const FRONTS: readonly HttpServerName[] =
 const MIB = 1024 * 1024
 /** More than socket buffers hold. */
 const LARGE = Buffer.alloc(16 * MIB, 'tenrec ')
+/** The length of a page. It is sent with one call, if the socket has room for it. */
+const PAGE_BYTES = 60_000
+const reused = Buffer.alloc(PAGE_BYTES)
+
+function pageOf(query: string): Buffer {
+  return Buffer.alloc(PAGE_BYTES, `${query} `)
+}
 
 function setUp(server: HttpServer, budget: TestServer['budget']): void {
   const routes = ['/one', '/two/deep'].flatMap((path): readonly PublicRoute[] => [
@@ -54,6 +67,13 @@ function setUp(server: HttpServer, budget: TestServer['budget']): void {
   })
   server.raw('/large', (exchange) => {
     send(exchange, { status: 200, contentType: 'text/plain', body: [LARGE.subarray(0, 5), LARGE] })
+  })
+  server.raw('/page', (exchange, { query }) => {
+    send(exchange, { status: 200, contentType: 'text/plain', body: pageOf(query) })
+  })
+  server.raw('/reused', (exchange, { query }) => {
+    sendReused(exchange, reused.fill(`${query} `))
+    reused.fill('overwritten')
   })
   server.raw('/unread', (exchange) => sendEmpty(exchange, 204))
   server.raw('/pieces', (exchange) => {
@@ -340,6 +360,42 @@ for (const front of FRONTS) {
       stopped.destroy()
     },
   )
+
+  t.test(`${front}: requests whose answers are not read do not fill the memory`, async (t) => {
+    const { port, server, metrics } = await start(t, front)
+    const asked = 2000
+    const reader = connect(port, '127.0.0.1').pause()
+    reader.on('error', () => undefined)
+    t.teardown(() => reader.destroy())
+    reader.write(request('GET /page').repeat(asked))
+    const answered = metrics.httpRequests.with('/page', '200')
+    t.ok(await until(() => answered.value > 0 && metrics.httpConnections.value === 0))
+    t.ok(answered.value < asked / 2, `${answered.value} answers`)
+    t.equal(server.requestsInProgress, 0)
+    t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+  })
+
+  // Node keeps the rest of an answer of this size itself.
+  for (const path of front === 'uws' ? ['GET /page', 'POST /reused'] : []) {
+    t.test(`${front}: ${path} waits for its reader when the socket is full`, async (t) => {
+      const { port, server, metrics } = await start(t, front)
+      const answered = metrics.httpRequests.with(path.split(' ')[1] ?? '', '200')
+      const reader = connect(port, '127.0.0.1').pause()
+      let asked = 0
+      while (metrics.httpAnswerBytesWaiting.value === 0 && asked < 1000) {
+        reader.write(request(`${path}?${asked}`, 'Content-Length: 0\r\n'))
+        asked++
+        t.ok(await until(() => answered.value + server.requestsInProgress === asked))
+      }
+      t.equal(server.requestsInProgress, 1)
+      const { text } = await collect(reader.resume(), { answers: asked })
+      const bodies = text.split(/HTTP\/1\.1 200 OK\r\n[\s\S]*?\r\n\r\n/).slice(1)
+      const wrong = bodies.flatMap((body, at) => (body === pageOf(`${at}`).toString() ? [] : [at]))
+      t.same([bodies.length, wrong], [asked, []])
+      t.equal(server.requestsInProgress, 0)
+      t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+    })
+  }
 
   t.test(`${front}: a slow body is aborted, and a disconnected client is noticed`, async (t) => {
     let nowMs = 0

@@ -1,7 +1,8 @@
 /**
  * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest of such an answer, and
  * keep the copy until the client has read it. Here the rest stays in its original memory, or is not even made before
- * the client has read the chunks before it. http/server/waiting-answers.ts limits how long an answer may wait and how
+ * the client has read the chunks before it. A client that sends another request in the meantime is disconnected, so
+ * requests that are sent without reading the answers cannot fill the memory. http/server/waiting-answers.ts limits how long an answer may wait and how
  * many bytes all waiting answers hold.
  */
 import type { TextPieces } from '../../base/pages.ts'
@@ -111,10 +112,25 @@ export class LargeAnswer extends PacedAnswer {
     if (this.#body.isCut) this.#begin()
   }
 
+  /**
+   * Takes over an answer whose head and beginning were written with `tryEnd`, because the socket did not accept all of
+   * it. Closes the connection if there is no room for the rest.
+   */
+  takeOver(): void {
+    const { owner, response } = this.exchange
+    this.exchange.onAbort = () => this.#end()
+    if (this.#body.isShared || owner.waiting.hasRoom(this.#bytes)) this.#await('full')
+    else response.close()
+  }
+
   #begin(): void {
-    const { isReused, isShared } = this.#body
     const outcome = this.#write(0)
-    if (outcome === 'done') return
+    if (outcome !== 'done') this.#await(outcome)
+  }
+
+  /** Keeps what was not written until the socket accepts more. */
+  #await(outcome: 'full' | 'turn'): void {
+    const { isReused, isShared } = this.#body
     if (isReused) this.#keepRest()
     if (!isShared) this.memory = memoryOfParts(this.#parts)
     this.exchange.owner.waiting.add(this)
@@ -138,7 +154,7 @@ export class LargeAnswer extends PacedAnswer {
     })
   }
 
-  /** Copies the bytes that the first call of `#write` did not write. */
+  /** Copies the bytes that were not written yet. */
   #keepRest(): void {
     const taken = this.exchange.response.getWriteOffset() - this.#headBytes
     let end = 0

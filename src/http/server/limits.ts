@@ -40,7 +40,7 @@ export const BODY_STANDSTILL_BYTES_MAX = 160 * 1024
  * The largest number of bytes of answers that may wait on one connection of node:http for its reader. Beyond it, the
  * next request closes the connection.
  */
-export const PIPELINED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
+export const PIPELINED_ANSWERS_BYTES_MAX = 1024 * 1024
 /** The time between two checks of the connections of node:http. */
 export const CONNECTION_LOOK_MS_MAX = 1000
 /**

@@ -62,6 +62,7 @@ export interface Answer {
 
 let direct: Exchange | null = null
 let directBody: Uint8Array = ACCEPTED
+let isDirectDone = false
 
 /**
  * Answers 200 with `{"status":1}`, after the events of the request are stored safely. Every accepted capture request
@@ -88,8 +89,22 @@ function sendDirect(exchange: Exchange, body: Uint8Array): void {
     direct = exchange
     directBody = body
     exchange.response.cork(writeDirect)
+    if (!isDirectDone) {
+      keepRest(exchange, { status: 200, body, isShared: false })
+      return
+    }
   }
   exchange.finish(200)
+}
+
+/** Sends the rest of a short answer when the client has read what the socket already holds. */
+function keepRest(
+  exchange: Exchange,
+  { status, body, isShared }: { status: number; body: Uint8Array; isShared: boolean },
+): void {
+  // Bytes that no cache holds are copied: they are few, but may be a part of much more memory.
+  const large = { parts: [body], isShared, isReused: !isShared, isCut: false }
+  new LargeAnswer(exchange, status, large).takeOver()
 }
 
 /**
@@ -102,7 +117,11 @@ function writeDirect(): void {
   response.writeHeader('Content-Type', JSON_TYPE)
   if (origin !== '') writeCors(direct)
   else if (isCacheable(direct.method)) response.writeHeader('Vary', 'Origin')
-  response.end(directBody, owner.isDraining)
+  // `end` would keep what the socket does not accept, however much that is. The short answer to captures is an exception,
+  // because it is faster: a connection has only one capture at a time, and each one sends more than it receives.
+  isDirectDone = directBody === ACCEPTED || owner.isDraining
+  if (isDirectDone) response.end(directBody, owner.isDraining)
+  else isDirectDone = response.tryEnd(directBody, directBody.length)[1]
 }
 
 /** Answers with a value as JSON. The JSON is written on the main thread. */
@@ -198,18 +217,22 @@ function write(exchange: Exchange, answer: Answer): void {
   }
   const { response } = exchange
   const isBodyless = exchange.method === 'HEAD' || answer.status === 204
+  // Several parts are joined in one buffer, so that as many bytes as possible are sent with one system call.
+  const body = parts.length === 1 ? (parts[0] ?? Buffer.alloc(0)) : Buffer.concat(parts)
+  let isDone = true
   response.cork(() => {
     writeHead(exchange, answer)
     if (isBodyless) {
       writeWithoutBody(exchange, answer, bytes)
       return
     }
-    // Several parts are joined in one buffer, so that as many bytes as possible are sent with one system call.
-    const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
-    response.end(body, isCut)
+    // `end` would keep what the socket does not accept, also for a client that sends requests and reads no answers.
+    if (isCut || bytes === 0) response.end(body, isCut)
+    else isDone = response.tryEnd(body, bytes)[1]
   })
-  exchange.finish(answer.status)
+  if (isDone) exchange.finish(answer.status)
+  else keepRest(exchange, { status: answer.status, body, isShared: answer.isShared === true })
 }
 
 /** Ends the head of an answer to HEAD, or of an answer with the status 204. */
