@@ -368,6 +368,9 @@ t.test(
       t.match(timeOf(odd), /timestamp has an unknown format: /, JSON.stringify(odd))
     }
     t.match(timeOf('2031-01-01'), /more than 23 hours in the future/)
+    const mixpanel = '{"event":"e","distinct_id":"d","properties":{"time":1714566605}}'
+    const { faults } = readImportLine(Buffer.from(mixpanel), 1, CONTEXT)
+    t.match(faults, [/has no timestamp\. Mixpanel has the time in properties\.time/])
     t.end()
   },
 )

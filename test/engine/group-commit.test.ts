@@ -176,6 +176,22 @@ t.test('the end of a thread is a failed commit, and the next commit is made', as
   t.ok(commits.isHealthy)
 })
 
+t.test('a full disk refuses the requests of a commit, and the next commit is made', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, failures, add } = setUp(log.append)
+  add('a')
+  await nextTurn()
+  add('b')
+  const refused = refusal('disk_full')
+  await log.fail(refused)
+  t.strictSame(answers.given, [{ name: 'a', error: refused }])
+  await nextTurn()
+  await log.succeed()
+  await commits.drained()
+  t.strictSame(answers.given.at(-1), { name: 'b', error: null })
+  t.strictSame(failures, [], 'the log is intact')
+})
+
 t.test('an error thrown immediately is a failed commit like any other', async (t) => {
   const { answers, failures, add } = setUp(() => {
     throw new Error('no thread')

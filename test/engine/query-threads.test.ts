@@ -86,6 +86,30 @@ function startDivided() {
 const PARTS = 'queryPart 0, queryPart 1'
 const ALL = 'query 0, query 1'
 
+t.test('a cached answer is returned only to a query of the same project', async (t) => {
+  const asked: number[] = []
+  const pool = {
+    analyticsThreads: 1,
+    writeMark: 1,
+    run: async (_call: string, [{ projectId }]: readonly [QueryTask]) => {
+      asked.push(projectId)
+      return { kind: 'answer', text: Uint8Array.of(projectId), sameUntilMs: START_MS }
+    },
+  }
+  const divided = new DividedQueries(
+    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
+  )
+  const query = { kind: 'TrendsQuery', series: [view()] }
+  const rest = { query, format: 'csv', nowMs: START_MS }
+  const answers: number[] = []
+  for (const projectId of [1, 2, 1, 2]) {
+    const task = { projectId, ...rest } as unknown as QueryTask
+    answers.push(...(await divided.answer(task, () => undefined)))
+  }
+  t.strictSame(answers, [1, 2, 1, 2])
+  t.strictSame(asked, [1, 2], 'each project has its own cached answer')
+})
+
 t.test('a divided query is repeated on the thread that merged it', async (t) => {
   const { ask, state } = startDivided()
   t.equal(await ask('a', 'dau'), `query undefined, ${PARTS}, queryMerge 0`)

@@ -299,6 +299,17 @@ t.test('long texts have a group of their own, and other columns stay in Brotli',
   t.equal(found(log, 'needle'), TEXTS.length / 3)
 })
 
+t.test('a search decodes no text about which its bytes decide', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  fill(log, TEXTS.slice(0, 20))
+  const parsed = t.capture(JSON, 'parse', JSON.parse)
+  t.equal(found(log, 'needle'), 7)
+  const properties = [{ key: 'text', operator: 'icontains', value: 'no such word' }]
+  t.strictSame(log.reader.listEvents({ projectId: 1, limit: 1000, properties }).results, [])
+  const long = parsed().filter(({ args: [text] }) => String(text).length > KIB)
+  t.equal(long.length, 0)
+})
+
 t.test('a store of an older version is read, and merged with new events', async (t) => {
   const log = new PersonLog(t, t.testdir())
   fill(log, TEXTS.slice(0, 20))

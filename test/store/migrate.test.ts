@@ -15,6 +15,8 @@ import {
   requireStore,
 } from '../../src/store/directory/data-dir.ts'
 import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { readStanding, storeNumber } from '../../src/store/lmdb/event-state.ts'
 import {
   type Migration,
   planMigration,
@@ -193,3 +195,11 @@ for (const format of [3, 4, 5]) {
     t.equal(readFormat(path), FORMAT_VERSION, 'older versions refuse it')
   })
 }
+
+t.test('an older store records only the position of processing', async (t) => {
+  const events = new Environment({ dataDir: t.testdir(), name: 'events', tables: ['state'] })
+  const table = events.table('state')
+  events.write(() => storeNumber(table, 'position', 7))
+  t.strictSame(readStanding(table), { position: 7, folds: 0, done: 0, dropped: 0 })
+  await events.close()
+})

@@ -50,6 +50,27 @@ t.test('a pinned state does not change, and keeps its pages until it is released
   await environment.close()
 })
 
+t.test('a state that was pinned too late is released before the next attempt', async (t) => {
+  const dataDir = t.testdir()
+  const environment = new Environment({ dataDir, name: 'events', tables: ['state'] })
+  growth(environment, dataDir)
+  const refresh = environment.refresh.bind(environment)
+  let changes = 1
+  // Another writer commits after the newest state was read, and before it is pinned.
+  environment.refresh = () => {
+    const value = Buffer.from(`change ${changes}`)
+    if (changes-- > 0) environment.write(() => void environment.table('state').put(KEY, value))
+    refresh()
+  }
+  const pinned = environment.pinNewest()
+  environment.refresh = refresh
+  t.ok(changes < 0, 'there was a second attempt')
+  pinned?.pin.release()
+  refresh()
+  t.ok(growth(environment, dataDir) < ROUNDS / 2, 'pages are reused')
+  await environment.close()
+})
+
 t.test('a copy of the catalogue does not pin a state after it is complete', async (t) => {
   const dataDir = t.testdir()
   const catalogue = new StoredCatalogue(dataDir)

@@ -7,7 +7,14 @@ import t from 'tap'
 import { uuidV7 } from '../../src/base/ids.ts'
 import type { EventScanRequest } from '../../src/rules/analytics/event-columns.ts'
 import { isSessionId, SESSION_ID } from '../../src/rules/analytics/session-id.ts'
+import {
+  type Directory,
+  decodeDirectory,
+  encodeHeader,
+  NO_PART,
+} from '../../src/store/events/format/segment-format.ts'
 import { SegmentTables } from '../../src/store/events/format/segment-tables.ts'
+import { pack, unpack } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
@@ -15,6 +22,8 @@ import { randomNumbers } from '../fixtures/stored-events.ts'
 
 const START_MS = Date.UTC(2024, 0, 10)
 const HOUR_MS = 3_600_000
+/** The bytes of a header before its directory. */
+const HEADER_FIXED_BYTES = 44
 const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
 const EVERYTHING: EventScanRequest = {
   projectId: 1,
@@ -102,4 +111,24 @@ t.test('a header holds the start times of the sessions of its events, if possibl
   log.send(1, far)
   log.process(true)
   t.strictSame(await namedStarts(log.dataDir), [[0x018d0a, 0x018e0a], [], null])
+})
+
+t.test('a header of an older version has neither facts nor start times', async (t) => {
+  const parts = { timestamps: NO_PART, arrivals: NO_PART, distinctIds: NO_PART, modes: NO_PART }
+  const uuids = { uuidHeads: NO_PART, uuidTails: NO_PART }
+  const directory: Directory = {
+    ...parts,
+    ...uuids,
+    names: [['seen', 1]],
+    columns: [],
+    facts: [1, 2, 3],
+    sessions: [0x018d0a],
+  }
+  const times = { firstTimestampMs: 0, lastTimestampMs: 0, firstArrivalMs: 0, lastArrivalMs: 0 }
+  const header = encodeHeader({ groups: 0, rows: 1, groupBytes: 0, ...times }, directory)
+  t.strictSame(decodeDirectory(header), directory)
+  const fixed = header.subarray(0, HEADER_FIXED_BYTES)
+  const written = unpack(header.subarray(HEADER_FIXED_BYTES)) as readonly unknown[]
+  const older = Buffer.concat([fixed, pack(written.slice(0, -2))])
+  t.strictSame(decodeDirectory(older), { ...directory, facts: NO_PART, sessions: null })
 })

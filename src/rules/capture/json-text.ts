@@ -53,9 +53,13 @@ const PLACES: Readonly<Record<Exclude<LongIntegers, 'all'>, LongIntegerPlaces>> 
 }
 /** The member of a filter that contains the value, or the list of values, to compare with. */
 const FILTER_VALUE = 'value'
-/** The member of a flag's `filters` whose values are sent to clients. */
+/**
+ * The member of a flag's `filters` whose values are sent to clients. A scheduled change has it in `value` of its
+ * `payload`.
+ */
 const PAYLOADS = 'payloads'
 const FLAG_FILTERS = 'filters'
+const SCHEDULED = 'payload'
 /** The fewest digits of an integer beyond 2^53. */
 const LONG_DIGITS_MIN = 16
 
@@ -290,7 +294,11 @@ function keepsDigits(which: LongIntegers, member: string, owners: readonly strin
   const depth = owner === FILTER_VALUE ? owners.length - 1 : owners.length
   const hasValue = member === FILTER_VALUE || owner === FILTER_VALUE
   if (hasValue && depth > 1 && owners[depth - 1] === '') return true
-  return owners.some((name, at) => name === PAYLOADS && owners[at - 1] === FLAG_FILTERS)
+  return owners.some((name, at) => {
+    if (name !== PAYLOADS) return false
+    const outer = owners[at - 1]
+    return outer === FLAG_FILTERS || (outer === FILTER_VALUE && owners[at - 2] === SCHEDULED)
+  })
 }
 
 function isDigit(code: number): boolean {

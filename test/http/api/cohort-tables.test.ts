@@ -55,6 +55,8 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
   t.equal(await countOf('Name, $distinct_id \nAnn, ann \nB,"@z" \n'), 2, 'blanks around cells')
   t.equal(await countOf('Name,Distinct ID\nAnn,ann\n'), 1, 'a header of Mixpanel')
 
+  const ann = await send('cohorts/?is_static=true&name=ann', 'POST', 'ann\n')
+  const { id } = JSON.parse(ann.text) as { readonly id: number }
   const before = (await send('cohorts/')).text
   for (const table of [
     'nobody\n',
@@ -65,6 +67,8 @@ t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
     '"distinct_id;"name"\nann;Ann\n',
   ]) {
     t.match(await countOf(table), { code: 'invalid_input', attr: 'csv' }, table)
+    const changed = await send(`cohorts/${id}/`, 'PATCH', table)
+    t.match(JSON.parse(changed.text), { code: 'invalid_input', attr: 'csv' }, `PATCH ${table}`)
   }
   t.equal((await send('cohorts/')).text, before, 'a table without persons is refused')
 })

@@ -91,9 +91,20 @@ t.test('a group has the same rollout bucket as a number and as a text', async (t
 t.test('a payload keeps the digits of an id', async (t) => {
   const filters = `{"groups":[{"rollout_percentage":100}],"payloads":{"true":{"id":${FIRST}}}}`
   await makeFlag('paid', filters)
+  const flags = `[{"key":"filed","filters":${filters}}]`
+  await change('feature_flags/apply/', `{"flags":${flags},"versions":{"filed":null}}`)
+  const found = (await world.api('GET', 'feature_flags/?search=paid', 1)).body['results']
+  const [{ id }] = found as readonly [{ readonly id: number }]
+  const value = `{"variants":[{"key":"a","rollout_percentage":100}],"payloads":{"a":{"id":${FIRST}}}}`
+  const scheduled = await change(
+    'scheduled_changes/',
+    `{"record_id":${id},"model_name":"FeatureFlag","scheduled_at":"2099-01-01T00:00:00Z","payload":{"operation":"update_variants","value":${value}}}`,
+  )
+  t.match(JSON.stringify(scheduled), FIRST, 'also in a scheduled change')
   const body = await post('/flags/?v=1', `{"token":"${world.key()}","distinct_id":"u"}`)
   const payloads = body['featureFlagPayloads'] as Readonly<Record<string, string>>
   t.match(payloads['paid'], FIRST)
+  t.match(payloads['filed'], FIRST, 'also in a file')
 })
 
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }

@@ -437,6 +437,13 @@ t.test('imported events fill only unset properties and never turn a person back'
   send(world, 'e', 'anon', { $set: { plan: 'pro' } })
   old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
   t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps the live value')
+
+  old('e', 'member', { $browser: 'Opera' }, 20)
+  old('e', 'member', { $browser: 'Safari' }, 30)
+  t.match(stateOf('member'), { $initial_browser: 'Safari', daysAgo: 30 }, 'no live event is needed')
+  send(world, 'e', 'visitor', {})
+  old('$identify', 'member', { $anon_distinct_id: 'visitor' }, 50)
+  t.match(stateOf('member'), { daysAgo: 50 }, 'a merge is an event of its time, too')
 })
 
 t.test('values are compared at any depth', async (t) => {

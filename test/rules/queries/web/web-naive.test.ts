@@ -7,6 +7,7 @@
 import t, { type Test } from 'tap'
 import { planQuery } from '../../../../src/rules/queries/kinds.ts'
 import type { QueryContext, QueryShard } from '../../../../src/rules/queries/query-kind.ts'
+import { languageNames } from '../../../../src/rules/queries/web/breakdowns.ts'
 import { PersonLog, type SentEvent } from '../../../fixtures/persons/person-log.ts'
 import { NaiveWeb } from '../../../fixtures/queries/naive-web.ts'
 import { mismatch } from '../../../fixtures/queries/query-cases.ts'
@@ -302,4 +303,20 @@ t.test('web analytics agree with the slow evaluation', async (t) => {
   )
   log.process()
   await t.test('late events', async (t) => compare(t, log, 4, 100, gone))
+})
+
+t.test('a language is shown with its most frequent region', async (t) => {
+  const groups = { 'en-US': 1, 'en-GB': 3, en: 2, 'de-DE': 2, 'de-AT': 2, nl: 1, 'zh-Hans-CN': 1 }
+  const names = languageNames(
+    [undefined, ...Object.keys(groups)],
+    Float64Array.of(9, ...Object.values(groups)),
+  )
+  t.strictSame(['en-US', 'en', 'de-DE', 'nl', 'zh-Hans-CN', 'fr-FR'].map(names), [
+    'en-GB',
+    'en-GB',
+    'de-AT',
+    'nl-',
+    'zh-Hans-CN',
+    undefined,
+  ])
 })
