@@ -134,7 +134,8 @@ function readArguments(args: string[]): { benches: readonly Bench[]; options: Ru
 
 function readNumber(name: string, text: string): number {
   const number = Number(text)
-  if (!(number > 0)) throw new UsageError(`--${name} needs a number above 0, not "${text}".`)
+  if (!(number > 0 && number < Infinity))
+    throw new UsageError(`--${name} needs a number above 0, not "${text}".`)
   return number
 }
 

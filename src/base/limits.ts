@@ -209,7 +209,7 @@ export const SHORT_PAGE_MS_MAX = 50
  */
 export const TABLE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The largest number of bytes that all large answers hold while they wait for their readers. Beyond it, answers whose
+ * The largest number of bytes that all answers hold while they wait for their readers. Beyond it, answers whose
  * readers have stalled are cut off. If that does not free enough memory, a request is answered 503.
  * @user Requests and answers
  */

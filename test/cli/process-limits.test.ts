@@ -9,6 +9,14 @@ import { join } from 'node:path'
 import t from 'tap'
 import { filesOfDaemon } from '../../src/base/process-limits.ts'
 
+const LITTLE_SPACE = `-v ${95 * 1024 * 1024}`
+const REFUSED = {
+  status: 78,
+  stdout: '',
+  stderr:
+    /^tenrec: The limit of address space is 95 GiB, but at least 640 GiB are needed\. Remove the limit with /,
+}
+
 /** Runs the built program in a shell that sets a limit first. */
 function runWith(limit: string, ...args: readonly string[]) {
   const script = `ulimit ${limit}; exec "$0" "$@"`
@@ -43,12 +51,15 @@ t.test('a daemon needs more open files, depending on its number of threads', asy
 
 t.test('a daemon needs address space for its data files', async (t) => {
   const dataDir = join(t.testdir(), 'data')
-  const kibibytes = 95 * 1024 * 1024
-  t.match(runWith(`-v ${kibibytes}`, 'serve', '--data-dir', dataDir, '--port', '0'), {
-    status: 78,
-    stdout: '',
-    stderr:
-      /The limit of address space is 95 GiB, but at least 640 GiB are needed\. Remove the limit with /,
-  })
+  t.match(runWith(LITTLE_SPACE, 'serve', '--data-dir', dataDir, '--port', '0'), REFUSED)
   t.notOk(existsSync(dataDir))
+})
+
+t.test('a command that opens the store needs as much', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  t.equal(runWith('-n 4096', 'init', '--data-dir', dataDir).status, 0)
+  for (const command of ['verify', 'project list']) {
+    const words = command.split(' ')
+    t.match(runWith(LITTLE_SPACE, ...words, '--data-dir', dataDir), REFUSED, command)
+  }
 })

@@ -131,7 +131,7 @@ export function judgeOpenFiles(openFiles: number, whose: string): Finding {
 export function judgeAddressSpace(bytes: number): Finding {
   const check = 'address_space'
   if (bytes >= STORE_ADDRESSES_GIB * 1024 ** 3)
-    return fine(check, 'The address space is not limited.')
+    return fine(check, 'The address space is large enough.')
   return problem(
     check,
     `The address space is limited to ${bytesText(bytes)}, but a daemon needs ${STORE_ADDRESSES_GIB} GiB. Remove LimitAS= of the service unit, or 'ulimit -v'.`,

@@ -30,7 +30,7 @@ const NO_DATA: JsonObject = {}
 
 /**
  * Converts a file with the table `website_event` to lines, in blocks. Calls `onCut` before a block whose lines must not
- * count as imported, because the file may have been cut in the middle of a record that begins there. Rejects with
+ * count as imported, because the file may have been cut in the middle of the first record of that block. Rejects with
  * `OperatorError` for another table.
  */
 export async function* umamiLines(

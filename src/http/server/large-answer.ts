@@ -1,9 +1,9 @@
 /**
  * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest of such an answer, and
  * keep the copy until the client has read it. Here the rest stays in its original memory, or is not even made before
- * the client has read the chunks before it. A client that sends another request in the meantime is disconnected, so
- * requests that are sent without reading the answers cannot fill the memory. http/server/waiting-answers.ts limits how long an answer may wait and how
- * many bytes all waiting answers hold.
+ * the client has read the chunks before it. http/server/waiting-answers.ts limits how long an answer may wait and how
+ * many bytes all waiting answers hold. If a client sends another request while an answer waits for it, the library
+ * closes the connection. Therefore requests whose answers are not read cannot fill the memory.
  */
 import type { TextPieces } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
@@ -112,25 +112,10 @@ export class LargeAnswer extends PacedAnswer {
     if (this.#body.isCut) this.#begin()
   }
 
-  /**
-   * Takes over an answer whose head and beginning were written with `tryEnd`, because the socket did not accept all of
-   * it. Closes the connection if there is no room for the rest.
-   */
-  takeOver(): void {
-    const { owner, response } = this.exchange
-    this.exchange.onAbort = () => this.#end()
-    if (this.#body.isShared || owner.waiting.hasRoom(this.#bytes)) this.#await('full')
-    else response.close()
-  }
-
   #begin(): void {
-    const outcome = this.#write(0)
-    if (outcome !== 'done') this.#await(outcome)
-  }
-
-  /** Keeps what was not written until the socket accepts more. */
-  #await(outcome: 'full' | 'turn'): void {
     const { isReused, isShared } = this.#body
+    const outcome = this.#write(0)
+    if (outcome === 'done') return
     if (isReused) this.#keepRest()
     if (!isShared) this.memory = memoryOfParts(this.#parts)
     this.exchange.owner.waiting.add(this)
@@ -154,7 +139,7 @@ export class LargeAnswer extends PacedAnswer {
     })
   }
 
-  /** Copies the bytes that were not written yet. */
+  /** Copies the bytes that the first call of `#write` did not write. */
   #keepRest(): void {
     const taken = this.exchange.response.getWriteOffset() - this.#headBytes
     let end = 0
@@ -216,6 +201,59 @@ export class LargeAnswer extends PacedAnswer {
     this.#end()
     response.close()
     return 'done'
+  }
+}
+
+/**
+ * The rest of a short answer that its socket did not accept at once. The exchange is already over, because all of the
+ * answer is known. Only the bytes of the rest are kept, until the client reads them or leaves.
+ */
+export class AnswerRest implements WaitingAnswer {
+  readonly heldBytes: number
+  readonly waitedMs = 0
+  readonly sinceMs: number | null = performance.now()
+  readBytes = 0
+  readonly #exchange: Exchange
+  readonly #totalBytes: number
+  readonly #rest: Uint8Array
+  #isOver = false
+
+  /** `tryEnd` was called once with `body`, and has not completed the answer. The bytes that it left are copied. */
+  constructor(exchange: Exchange, body: Uint8Array) {
+    this.#exchange = exchange
+    this.#totalBytes = body.length
+    this.#rest = Buffer.from(body.subarray(exchange.response.getWriteOffset()))
+    this.heldBytes = this.#rest.length
+  }
+
+  /** Starts to wait for the client. Closes the connection if waiting answers hold too many bytes. */
+  start(): void {
+    const { owner, response } = this.#exchange
+    if (!owner.waiting.hasRoom(this.heldBytes)) {
+      response.close()
+      return
+    }
+    this.#exchange.onAbort = () => this.#end()
+    owner.waiting.add(this)
+    response.onWritable((offset) => {
+      this.readBytes = this.heldBytes - (this.#totalBytes - offset)
+      const rest = this.#rest.subarray(this.readBytes)
+      let isDone = false
+      response.cork(() => {
+        isDone = response.tryEnd(rest, this.#totalBytes)[1]
+      })
+      if (isDone) this.#end()
+      return isDone
+    })
+  }
+
+  cut(): void {
+    if (!this.#isOver) this.#exchange.response.close()
+  }
+
+  #end(): void {
+    this.#isOver = true
+    this.#exchange.owner.waiting.remove(this)
   }
 }
 

@@ -75,7 +75,10 @@ export const PAGE_ROWS_MAX = 10_000
  * requests start again.
  */
 export const RATE_BUCKETS_MAX = 100_000
-/** The largest number of bytes of an answer that is sent in one call. Larger answers follow the pace of the reader. */
+/**
+ * The largest number of bytes of an answer that is sent in one call. If the socket does not accept all of them, a copy of
+ * the rest waits. Larger answers follow the pace of the reader and are not copied.
+ */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
 /**
  * The largest number of UTF-16 units of a text that the main thread builds at a time. A longer text is built in chunks,

@@ -231,6 +231,11 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   tryEnd(chunk: string | Uint8Array, totalBytes: number): readonly [boolean, boolean] {
     if (this.isEnded || this.#connection.isClosed) return [false, false]
+    if (!this.isHeadOut && chunk.length === totalBytes && totalBytes <= SLICE_BYTES) {
+      // Head and body are sent together. The bytes are copied, so that they count as taken.
+      this.end(chunk)
+      return [true, true]
+    }
     if (!this.isHeadOut) {
       this.#headers += `Content-Length: ${totalBytes}\r\n`
       this.#connection.write(this.#head())

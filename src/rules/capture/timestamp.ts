@@ -90,8 +90,8 @@ const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
 const ZONE =
   /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
 /**
- * A remark that may follow a zone name without an offset. Without one, a remark such as `(UTC+8)` may be the real zone,
- * because names such as `CST` mean several zones.
+ * A remark that may follow a zone name without an offset, except the names of `AMERICAN_ZONE`. A remark with digits,
+ * such as `(UTC+8)`, may contradict the name.
  */
 const REMARK_WITHOUT_OFFSET = /^(?:\([a-z .-]{1,40}\)|\[.*)$/i
 /** The zone names that mean a zone of North America in RFC 2822, and other zones elsewhere, such as `CST` in China. */

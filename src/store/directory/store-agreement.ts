@@ -57,6 +57,8 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
     return { file: found.file ?? logFolder(path), what }
   } catch (cause) {
     if (cause instanceof DamagedLogError) return cause
+    // The message and the exit code are for the operator already.
+    if (cause instanceof OperatorError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
       return { file: place.file, what: `it cannot be read: ${reason}` }

@@ -136,7 +136,7 @@ export const ACTORS_READ_MAX = 2000
  * The largest number of bytes of JSON of persons or groups that a request for property names reads. If persons have
  * more, it uses the names that were counted in advance. Groups beyond the limit are left out.
  */
-export const ACTORS_READ_BYTES_MAX = 2 * 1024 * 1024
+export const ACTORS_READ_BYTES_MAX = 8 * 1024 * 1024
 /**
  * The largest number of persons, newest first, whose names a search for persons reads. Older ones are found by their
  * e-mail address, a distinct_id or their UUID.

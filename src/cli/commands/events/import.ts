@@ -272,7 +272,7 @@ class Importer {
   #refusals = 0
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
-  /** The number of the last line that ends with a newline. A line after it may be incomplete. */
+  /** The number of the last line that ends with a newline and counts as imported. A line after it may be incomplete. */
   #wholeLine = 0
   #isCounting = true
   #acceptedLine = 0
@@ -298,7 +298,7 @@ class Importer {
     return this.#lineNumber
   }
 
-  /** Makes the note of the progress leave out the lines that are added from now on. */
+  /** Lines that are added after this call do not count as imported when the import is resumed. */
   stopCounting(): void {
     this.#isCounting = false
   }
