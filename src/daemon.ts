@@ -460,6 +460,8 @@ class RunningDaemon implements Daemon {
       await this.#groupCommit.drained()
       await this.#loop.finish(PROCESS_MS_MAX)
       await this.#groupCommit.drained()
+    } else {
+      this.#loop.abandon()
     }
     for (const timer of this.#timers) clearInterval(timer)
     await Promise.all([this.#cluster?.close(), this.#copy?.close()])

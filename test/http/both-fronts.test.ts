@@ -75,6 +75,9 @@ function setUp(server: HttpServer, budget: TestServer['budget']): void {
     sendReused(exchange, reused.fill(`${query} `))
     reused.fill('overwritten')
   })
+  server.raw('/moved', (exchange) => {
+    send(exchange, { status: 302, contentType: '', body: '', headers: [['Location', '/one']] })
+  })
   server.raw('/unread', (exchange) => sendEmpty(exchange, 204))
   server.raw('/pieces', (exchange) => {
     const pieces = ['first ', 'second'].map((text) => Buffer.from(text))
@@ -378,13 +381,19 @@ for (const front of FRONTS) {
   t.test(`${front}: answers without a body do not keep a connection open for ever`, async (t) => {
     const { port, metrics } = await start(t, front)
     const asked = 5000
-    const reader = connect(port, '127.0.0.1').pause()
-    reader.on('error', () => undefined)
-    t.teardown(() => reader.destroy())
-    reader.write(request('HEAD /page').repeat(asked))
-    const answered = metrics.httpRequests.with('/page', '200')
-    t.ok(await until(() => answered.value > 0 && metrics.httpConnections.value === 0))
-    t.ok(answered.value < asked / 2, `${answered.value} answers`)
+    for (const [line, path, status] of [
+      ['HEAD /page', '/page', '200'],
+      ['GET /one', '/one', '204'],
+      ['GET /moved', '/moved', '302'],
+    ] as const) {
+      const reader = connect(port, '127.0.0.1').pause()
+      reader.on('error', () => undefined)
+      t.teardown(() => reader.destroy())
+      reader.write(request(line).repeat(asked))
+      const answered = metrics.httpRequests.with(path, status)
+      t.ok(await until(() => answered.value > 0 && metrics.httpConnections.value === 0))
+      t.ok(answered.value < asked / 2, `${line}: ${answered.value} answers`)
+    }
   })
 
   // Node keeps the rest of an answer of this size itself.

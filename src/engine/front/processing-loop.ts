@@ -314,10 +314,15 @@ export class ProcessingLoop {
         })
       })
     }
+    this.abandon()
+    while (this.#isRunning) await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+
+  /** Stops without waiting for the events that are not processed yet. They stay in the log. */
+  abandon(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
     clearTimeout(this.#foldTimer)
-    while (this.#isRunning) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
   #schedule(delayMs: number): void {

@@ -210,8 +210,8 @@ export class LargeAnswer extends PacedAnswer {
  */
 export class AnswerRest implements WaitingAnswer {
   readonly heldBytes: number
-  readonly waitedMs = 0
-  readonly sinceMs: number | null = performance.now()
+  waitedMs = 0
+  sinceMs = performance.now()
   readBytes = 0
   readonly #exchange: Exchange
   readonly #totalBytes: number
@@ -236,6 +236,9 @@ export class AnswerRest implements WaitingAnswer {
     this.#exchange.onAbort = () => this.#end()
     owner.waiting.add(this)
     response.onWritable((offset) => {
+      const nowMs = performance.now()
+      this.waitedMs += nowMs - this.sinceMs
+      this.sinceMs = nowMs
       this.readBytes = this.heldBytes - (this.#totalBytes - offset)
       const rest = this.#rest.subarray(this.readBytes)
       let isDone = false
@@ -248,7 +251,7 @@ export class AnswerRest implements WaitingAnswer {
   }
 
   cut(): void {
-    if (!this.#isOver) this.#exchange.response.close()
+    if (!this.#isOver && !this.#exchange.isAborted) this.#exchange.response.close()
   }
 
   #end(): void {

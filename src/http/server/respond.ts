@@ -100,8 +100,9 @@ function sendDirect(exchange: Exchange, body: Uint8Array): void {
   direct = exchange
   directBody = body
   exchange.response.cork(writeDirect)
+  const isDone = isDirectDone
   exchange.finish(200)
-  if (!isDirectDone) new AnswerRest(exchange, body).start()
+  if (!isDone) new AnswerRest(exchange, body).start()
 }
 
 /**
@@ -187,7 +188,7 @@ export function sendStream(exchange: Exchange, events: StreamEvents): PushedStre
  * and does not execute it.
  */
 export function send(exchange: Exchange, answer: Answer): void {
-  if (!exchange.endsConnection || !exchange.isOpen) {
+  if (!exchange.isOpen || (!exchange.endsConnection && !isLastEmpty(exchange, answer))) {
     write(exchange, answer)
     return
   }
@@ -196,6 +197,19 @@ export function send(exchange: Exchange, answer: Answer): void {
   const isReused = answer.isBodyReused === true && answer.body instanceof Uint8Array
   const body = isReused ? Buffer.from(answer.body) : answer.body
   setImmediate(() => write(exchange, { ...answer, body, isBodyReused: false, closing: 'cut' }))
+}
+
+/**
+ * Returns true for one in `EMPTY_PER_CLOSE` answers without a body. The library does not tell whether a socket accepts
+ * such an answer. If the connection ends with some of them, a client that does not read them is stopped.
+ */
+function isLastEmpty({ method }: Exchange, { status, body, closing = 'keep' }: Answer): boolean {
+  const isEmpty = method === 'HEAD' || status === 204 || isOfNoLength(body)
+  return isEmpty && closing === 'keep' && ++emptyCount % EMPTY_PER_CLOSE === 0
+}
+
+function isOfNoLength(body: AnswerBody): boolean {
+  return (typeof body === 'string' || body instanceof Uint8Array) && body.length === 0
 }
 
 function write(exchange: Exchange, answer: Answer): void {
@@ -236,10 +250,7 @@ function write(exchange: Exchange, answer: Answer): void {
 /** Ends the head of an answer to HEAD, or of an answer with the status 204. */
 function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
   const { response } = exchange
-  // The library does not tell whether the socket accepts an answer without a body. A client that does not read such
-  // answers is stopped, because a connection is closed from time to time.
-  const isLast = ++emptyCount % EMPTY_PER_CLOSE === 0
-  if (answer.closing !== 'cut' && !isLast) {
+  if (answer.closing !== 'cut') {
     // If endWithoutBody gets the length as an argument, it considers the answer as incomplete, and the next request on
     // the connection as a violation.
     if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
@@ -253,11 +264,11 @@ function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number)
     return
   }
   response.writeHeader('Connection', 'close')
-  response.tryEnd('', bodyBytes)
+  const [, isDone] = response.tryEnd('', bodyBytes)
   // The library considers this answer as incomplete. It therefore executes no request that follows, and reports when
   // the client leaves. The connection is closed later, because the head may still be in the buffer of the library.
   setImmediate(() => {
-    if (!exchange.isAborted) response.close()
+    if (!isDone && !exchange.isAborted) response.close()
   })
 }
 

@@ -224,10 +224,10 @@ export class ApiRequest {
     return this.#exchange.peerAddress
   }
 
-  /** Runs `action` if the client leaves before it has its answer. If the client has already left, runs it at once. */
+  /** Runs `action` if the client leaves before it is answered. If the client has already left, runs it at once. */
   onLeave(action: () => void): void {
     if (this.#exchange.isAborted) action()
-    else this.#exchange.onAbort = action
+    else if (this.#exchange.isOpen) this.#exchange.onAbort = action
   }
 
   /**
