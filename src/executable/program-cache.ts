@@ -129,6 +129,8 @@ function nameOf({ version, files }: PackedProgram): string {
 
 /** Writes the files that are missing or damaged, and returns how many there were. */
 function writeMissing(program: PackedProgram, target: string): number {
+  const folders = new Set(program.files.map(({ path }) => dirname(path)))
+  for (const folder of folders) makeFolder(target, folder)
   let writtenCount = 0
   for (const packed of program.files) {
     if (isIntact(target, packed)) continue
@@ -169,15 +171,35 @@ function isBinary(path: string): boolean {
 }
 
 /**
+ * Makes sure that a folder of the program exists and that only this user can use it. A file or a link that has taken
+ * the place of a folder is removed.
+ */
+function makeFolder(target: string, path: string): void {
+  const parts = path === '.' ? [] : path.split('/')
+  let folder = target
+  for (const part of ['', ...parts]) {
+    folder = join(folder, part)
+    const status = lstatSync(folder, { throwIfNoEntry: false })
+    if (status?.isDirectory()) {
+      if ((status.mode & 0o777) !== 0o700) chmodSync(folder, 0o700)
+      continue
+    }
+    if (status !== undefined) rmSync(folder, { force: true })
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  }
+}
+
+/**
  * Writes a complete file. If another process reads or writes the same file at this moment, it sees either the
- * complete old or the complete new content.
+ * complete old or the complete new content. A folder that has taken the place of the file is removed.
  */
 function writeWhole(file: string, content: Uint8Array, mode: number): void {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const draft = `${file}.${process.pid}`
   try {
     writeFileSync(draft, content, { mode: 0o600 })
     chmodSync(draft, mode)
+    if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory())
+      rmSync(file, { recursive: true, force: true })
     renameSync(draft, file)
   } finally {
     rmSync(draft, { force: true })

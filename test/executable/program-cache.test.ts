@@ -8,9 +8,11 @@ import { createHash } from 'node:crypto'
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -77,12 +79,74 @@ t.test('a damaged, truncated or missing file is written again, and no other file
         symlinkSync('/dev/null', main)
       },
     ],
+    [
+      'an empty folder in place of a file',
+      () => {
+        rmSync(main)
+        mkdirSync(main)
+      },
+    ],
+    [
+      'a folder with a file in it in place of a file',
+      () => {
+        rmSync(main)
+        mkdirSync(main)
+        writeFileSync(join(main, 'main.js'), 'main();')
+      },
+    ],
+    [
+      'a file in place of a folder',
+      () => {
+        rmSync(join(folder, 'dist'), { recursive: true })
+        writeFileSync(join(folder, 'dist'), 'no folder')
+      },
+    ],
+    [
+      'a link in place of a folder',
+      () => {
+        rmSync(join(folder, 'dist'), { recursive: true })
+        symlinkSync('/nowhere', join(folder, 'dist'))
+      },
+    ],
   ]
   for (const [what, damage] of damages) {
     damage()
     t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 1 }, what)
     t.equal(readFileSync(main, 'utf8'), CONTENTS['dist/main.js'], what)
   }
+})
+
+t.test('a file in place of the whole program is replaced by the program', async (t) => {
+  const cache = join(t.testdir(), 'cache')
+  const { folder } = unpackProgram(PROGRAM, [cache], USER_ID)
+  rmSync(folder, { recursive: true })
+  writeFileSync(folder, 'no folder')
+  t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 3 })
+})
+
+t.test('folders are for this user only, and a link to other folders is not followed', async (t) => {
+  const root = t.testdir()
+  const cache = join(root, 'cache')
+  const { folder } = unpackProgram(PROGRAM, [cache], USER_ID)
+  const dist = join(folder, 'dist')
+  chmodSync(dist, 0o777)
+  t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 0 })
+  t.equal(statSync(dist).mode & 0o777, 0o700)
+  renameSync(dist, join(root, 'outside'))
+  symlinkSync(join(root, 'outside'), dist)
+  t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 1 })
+  t.ok(lstatSync(dist).isDirectory())
+})
+
+t.test('lost permissions of a folder are restored when a file in it is written', async (t) => {
+  const cache = join(t.testdir(), 'cache')
+  const { folder } = unpackProgram(PROGRAM, [cache], USER_ID)
+  const dist = join(folder, 'dist')
+  writeFileSync(join(dist, 'main.js'), 'main();')
+  chmodSync(dist, 0o500)
+  t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 1 })
+  t.equal(statSync(dist).mode & 0o777, 0o700)
+  t.equal(readFileSync(join(dist, 'main.js'), 'utf8'), CONTENTS['dist/main.js'])
 })
 
 t.test('binaries are executable, and lost permissions are restored', async (t) => {
