@@ -131,7 +131,7 @@ export function developmentRoutes(services: DevelopmentServices): readonly Route
 }
 
 /**
- * Throws 400 for an unknown query parameter. A test with a misspelt parameter would otherwise pass or fail for the
+ * Throws 400 for an unknown query parameter. A test with a misspelled parameter would otherwise pass or fail for the
  * wrong reason.
  */
 function refuseOtherNames({ query }: ApiRequest): void {

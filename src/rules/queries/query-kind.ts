@@ -28,7 +28,7 @@ export interface QueryContext {
   readonly nowMs: number
   /** The list of filters, as the project stores it. */
   readonly testAccountFilters: readonly unknown[]
-  /** The rules that normalise paths, as the project stores them. The default is none. */
+  /** The rules that normalize paths, as the project stores them. The default is none. */
   readonly pathCleaningFilters?: readonly unknown[]
   /** The rules for the channels of sessions, as the project stores them. The default is none. */
   readonly channelTypeRules?: readonly unknown[]
