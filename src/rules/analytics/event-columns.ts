@@ -313,7 +313,7 @@ export interface EventScanner {
    * Releases the results of earlier scans, whose memory the next scans reuse. The caller must not use these results any
    * more.
    */
-  giveBack(): void
+  releaseResults(): void
   /**
    * Releases everything that was read on this snapshot, so that its memory can be reused. It is absent if there is no
    * memory to release.

@@ -118,7 +118,7 @@ export interface EventCells {
   /** Returns blank memory for a column or for a table of columns, or null if there is none left. */
   takeBlock(): ColumnBlock | null
   /** Releases a block. The caller must have set all of its memory to zeros. */
-  giveBack(block: ColumnBlock): void
+  releaseBlock(block: ColumnBlock): void
   /** The number of added properties. Their names and values are in `addedNames` and `addedValues`. */
   readonly addedCount: number
   readonly addedNames: readonly string[]

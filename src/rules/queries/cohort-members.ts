@@ -298,7 +298,7 @@ class BehaviorBits {
       if ((series & 2) !== 0 && timeMs - (lastMs[person] ?? 0) <= withinMs) this.#set(person, mask)
       if ((series & 1) !== 0) lastMs[person] = timeMs
     }
-    this.#shard.scanner.giveBack()
+    this.#shard.scanner.releaseResults()
   }
 
   /**

@@ -313,7 +313,7 @@ export class EventKernel implements EventCells {
     }
   }
 
-  giveBack({ address }: ColumnBlock): void {
+  releaseBlock({ address }: ColumnBlock): void {
     this.#freeBlocks.push(address)
   }
 

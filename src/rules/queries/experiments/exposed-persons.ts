@@ -144,6 +144,6 @@ export function exposedPersons(
     { fromMs, toMs, filter, series: [match], values, areValuesLocal: true, order: 'unsorted' },
     (piece) => exposed.add(piece, Uint8Array.from(piece.values[0]?.values ?? [], variantOf)),
   )
-  scanner.giveBack()
+  scanner.releaseResults()
   return exposed
 }

@@ -136,7 +136,7 @@ function edgeMoments(
       }
     },
   )
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return { timesMs, sequences }
 }
 
@@ -196,7 +196,7 @@ function keepStrict(
     }
     reached[row] = 32 - Math.clz32(done)
   }
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
 }
 
 function isLater(timeMs: number, sequence: number, after: Moments, row: number): boolean {
@@ -234,7 +234,7 @@ function unorderedSteps(
         }
       },
     )
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   const reached = new Uint8Array(count)
   for (let row = 0; row < count; row++) reached[row] = bitCount(masks[row] ?? 0)
@@ -292,7 +292,7 @@ export function metricReturns(
       }
     },
   )
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return states
 }
 

@@ -67,7 +67,7 @@ export function metricValues(
       const window = { fromMs: 0, untilMs: reachMs, lastMs: endMs }
       after.add(within(window, piece, rows, firstMs, kept), values)
     })
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   return { after: after.values(), before: before?.values() ?? null }
 }

@@ -177,7 +177,7 @@ class WalkCollector {
     this.#texts.push([])
     const found = stream.found(this.#needed, new PacedLimits(scanner))
     const among = stream.disordered()
-    stream.giveBack()
+    stream.release()
     if (among === null) {
       this.#streamed = found
       return
@@ -237,7 +237,7 @@ class WalkCollector {
         : actors
     const groupKeys = groups?.values.map(propertyText) ?? null
     this.#walkAll(split, columns, labels, offset, groupKeys)
-    this.#shard.scanner.giveBack()
+    this.#shard.scanner.releaseResults()
   }
 
   #walkAll(

@@ -156,7 +156,7 @@ export class FunnelStream {
   }
 
   /** Ends the funnel. The next funnel of this thread may reuse the memory, unless it is large. */
-  giveBack(): void {
+  release(): void {
     const numbers = this.#numbers
     if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
     const [arrived, ordered] = [this.#arrived, this.#ordered]

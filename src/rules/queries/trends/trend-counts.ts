@@ -38,7 +38,7 @@ export function tallyOf(
     const wish = { fromMs, toMs, isUntimed, persons, keepsOwnerless: isOfEvents(measure) }
     const rows = scanRows(plan, series, wish, shard)
     new RowCounter(plan, series, span, rows, shard, tally).countAll(value)
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   const cohorts = plan.breakdown?.cohorts ?? []
   for (const cohort of cohorts) count(cohortFilter(cohort), [String(cohort)])
@@ -66,7 +66,7 @@ export function idBitsOf(
     return Array.from({ length: periods?.count ?? 1 }, () => null)
   const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
   const [bits = []] = scanIdBits(shard, scan, periods)
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return bits
 }
 

@@ -54,7 +54,7 @@ export function countPieces(
     table.reserve(cells.values.length)
     if (!table.isFull) table.add(piece, within, numbers, periods)
   })
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   if (table.isFull) return false
   const found = properties.length === 0 ? [value] : cells.values
   for (const [cell, one] of found.entries()) {

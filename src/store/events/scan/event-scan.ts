@@ -211,7 +211,7 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).kept(name, state, this.#store.valueBytesMax, make)
   }
 
-  giveBack(): void {
+  releaseResults(): void {
     this.#store.rows.takeBack()
   }
 
