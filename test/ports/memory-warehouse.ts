@@ -218,9 +218,9 @@ export class MemoryWarehouse implements Warehouse {
         checkLimits()
         return of(request.projectId).scan(request)
       },
-      scanPieces: (request, visit) => {
+      scanChunks: (request, visit) => {
         checkLimits()
-        of(request.projectId).scanPieces(request, visit)
+        of(request.projectId).scanChunks(request, visit)
       },
       extent: (projectId) => of(projectId).extent(),
       owners: (projectId) => of(projectId).owners(),

@@ -13,7 +13,7 @@ import { ActorCounts } from './actor-counts.ts'
 import { emptyPeriods, isFewPeriods, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
 import { reducerOf } from './trend-measures.ts'
-import { countPieces } from './trend-pieces.ts'
+import { countChunks } from './trend-pieces.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
 import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
@@ -32,7 +32,7 @@ export function tallyOf(
   const { fromMs, toMs, periods } = span
   const isUntimed = periods === null
   const count = (persons: FilterGroup | null, value: CellValue): void => {
-    if (measure.of === 'events' && countPieces(plan, series, span, persons, value, shard, tally)) {
+    if (measure.of === 'events' && countChunks(plan, series, span, persons, value, shard, tally)) {
       return
     }
     const wish = { fromMs, toMs, isUntimed, persons, keepsOwnerless: isOfEvents(measure) }
