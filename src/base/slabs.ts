@@ -18,8 +18,7 @@ const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
 const SMALL_PART = 1 / 6
 
 /**
- * The right to use one slab, from `Slabs.take` until `release`. The next user of the same memory gets
- * another `Slab`.
+ * The right to use one slab, from `Slabs.take` until `release`. The next user of the same memory gets another `Slab`.
  */
 export class Slab {
   readonly #release: (memory: SharedArrayBuffer | null) => void

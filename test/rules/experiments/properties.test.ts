@@ -385,7 +385,7 @@ t.test('an unrelated period before changes little, and a constant one adds nothi
   t.equal(found, '')
 })
 
-t.test('winsorised values keep their order and stay within the bounds', async (t) => {
+t.test('winsorized values keep their order and stay within the bounds', async (t) => {
   const values = fc.array(fc.double({ min: -1e6, max: 1e6, noNaN: true }), {
     minLength: 2,
     maxLength: 50,
