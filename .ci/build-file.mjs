@@ -5,7 +5,7 @@
  *
  * node .ci/build-file.mjs [FOLDER]    default: the current folder
  *
- * FOLDER receives `tenrec-VERSION-linux-ARCH`, the same file as `.xz` for downloads, its licences, a list of its
+ * FOLDER receives `tenrec-VERSION-linux-ARCH`, the same file as `.xz` for downloads, its licenses, a list of its
  * packages (SPDX) and SHA256SUMS. Needs xz, binutils and the npm registry. The same sources give the same file.
  */
 import { spawnSync } from 'node:child_process'
@@ -88,7 +88,7 @@ function filesBelow(folder) {
     .sort()
 }
 
-/** The licence of Node and those of all packages of the program, in full. */
+/** The license of Node and those of all packages of the program, in full. */
 function licenceTexts(node) {
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
   const texts = [
@@ -109,11 +109,11 @@ function licenceTexts(node) {
     .join('\n')
 }
 
-/** Used for a package without a licence file. */
+/** Used for a package without a license file. */
 function namedLicence(name) {
   const path = join('node_modules', name.slice(0, name.lastIndexOf(' ')), 'package.json')
   const { license, author, homepage } = JSON.parse(readFileSync(path, 'utf8'))
-  return `Licence: ${license}. ${author?.name ?? author ?? ''} ${homepage ?? ''}`.trim()
+  return `License: ${license}. ${author?.name ?? author ?? ''} ${homepage ?? ''}`.trim()
 }
 
 async function buildFile(scratch) {

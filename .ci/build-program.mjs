@@ -3,7 +3,7 @@
  * small ones, because most of a start is spent on finding, reading and linking modules, again in each thread. Modules
  * that the process loads on demand stay separate files. All code of threads is one file: Node opens all imported files
  * of a module at the same time, and several threads that start together would need more open files than the running
- * daemon. Packages are not bundled. They are in `node_modules` with their licences and binaries.
+ * daemon. Packages are not bundled. They are in `node_modules` with their licenses and binaries.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'

@@ -1,6 +1,6 @@
 /**
  * Writes the file `copyright` of the Debian package in its machine-readable format 1.0: the program, then every package
- * below a `node_modules` folder with the text of its own licence.
+ * below a `node_modules` folder with the text of its own license.
  *
  * node .ci/debian-copyright.mjs FOLDER
  */
@@ -69,7 +69,7 @@ for (const name of packagesIn(folder).sort()) {
   const manifest = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'))
   const text = licenceText(path)
   const kind = licenceName(manifest, text)
-  // The texts of the other licences differ between packages, so each package has its own.
+  // The texts of the other licenses differ between packages, so each package has its own.
   const isShared = kind === 'Expat' || kind === 'Apache-2.0'
   const label = isShared ? kind : `${kind}-${name.replaceAll(/[@/]/g, '-').replace(/^-+/, '')}`
   if (kind === 'Apache-2.0') texts.set(kind, APACHE)

@@ -10,7 +10,7 @@
  * rewritten without moving a character. `.js/src/x.js` beside it is the module with the exports of that function. Like
  * any module, it does not run before it is imported.
  *
- * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else. A program that starts many processes afterwards
+ * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else. A program that starts many processes afterward
  * sets SOURCES_ARE_BLANKED, so that they skip the check.
  *
  * tap also requests hooks, to record the files of each test, which are not used here. They are not loaded.

@@ -5,7 +5,7 @@
  * and compared with the lock file.
  *
  * node .ci/package-addons.mjs add       before a package is made
- * node .ci/package-addons.mjs remove    afterwards
+ * node .ci/package-addons.mjs remove    afterward
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

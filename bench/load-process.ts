@@ -131,7 +131,7 @@ export class Generator {
     this.#statuses.set(answer.status, (this.#statuses.get(answer.status) ?? 0) + 1)
     const isOk = answer.status === 200
     const template = connection.template
-    this.#templates.giveBack(template)
+    this.#templates.release(template)
     const events = template.uuidOffsets.length
     if (isOk) {
       this.#eventsAcknowledged += events
@@ -157,7 +157,7 @@ export class Generator {
 
   /** Called by a connection that was aborted in the middle of a request. */
   lost({ template }: Connection): void {
-    this.#templates.giveBack(template)
+    this.#templates.release(template)
     this.#inFlight--
     this.#lost++
     this.#finishIfDone()
@@ -285,7 +285,7 @@ class Templates {
     return template
   }
 
-  giveBack(template: RequestTemplate): void {
+  release(template: RequestTemplate): void {
     this.#queue[this.#given++ % this.#queue.length] = template
   }
 }

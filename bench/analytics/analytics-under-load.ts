@@ -1,6 +1,6 @@
 /**
  * The part of the bench `analytics` that measures the effect on other clients: the latency of decisions and
- * acknowledgements while four clients ask analytic questions without a pause, compared with the latency without these
+ * acknowledgments while four clients ask analytic questions without a pause, compared with the latency without these
  * questions.
  */
 
@@ -60,7 +60,7 @@ export async function measureBesideQuestions(
     const p99 = (rounds: readonly Round[]): number =>
       median(rounds.map((one) => one[kind].latencyMs.p99))
     const late = median(beside.map((one) => one[kind].latenessMs.p99))
-    const what = kind === 'decisions' ? `decisions about ${FLAGS} flags` : 'acknowledgements'
+    const what = kind === 'decisions' ? `decisions about ${FLAGS} flags` : 'acknowledgments'
     context.report({
       figure: `p99 of ${what} while ${CLIENTS} clients ask, against without`,
       value: p99(beside),

@@ -1,6 +1,6 @@
 /**
  * Baseline: the server of Debian's package clickhouse-server. It runs on the loopback address with all its files in a
- * folder of the bench, and is stopped afterwards. The package is installed if it is missing and the bench has the
+ * folder of the bench, and is stopped afterward. The package is installed if it is missing and the bench has the
  * rights to do so.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'

@@ -207,7 +207,7 @@ async function measureSingles(context: BenchContext, sides: Sides): Promise<void
 async function measureOne(context: BenchContext, sides: Sides): Promise<void> {
   const [box, cluster] = await sides.rounds(ONE, context.rounds(3), context.size(0.5, 1))
   context.report({
-    figure: 'p50 acknowledgement of one connection, against one box',
+    figure: 'p50 acknowledgment of one connection, against one box',
     value: median(cluster.map((round) => round.latencyMs.p50)),
     unit: 'ms',
     baseline: median(box.map((round) => round.latencyMs.p50)),

@@ -3,8 +3,8 @@
  * Workload: three brokers and an edge on this machine. Batches of ten events are sent over 16 connections, as an open
  * loop of 200 requests a second for six seconds. Runs without a fault alternate with runs in which the broker that
  * leads the stream is killed.
- * Baseline: the longest acknowledgement of the runs without a fault.
- * Reconsider: acknowledging from the disk alone after a second, if an acknowledgement takes much longer.
+ * Baseline: the longest acknowledgment of the runs without a fault.
+ * Reconsider: acknowledging from the disk alone after a second, if an acknowledgment takes much longer.
  */
 import { type Bench, type BenchContext, expectOnlyOk, interleaved, sleep } from '../harness.ts'
 import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
@@ -47,7 +47,7 @@ async function measure(context: BenchContext): Promise<void> {
   ])
   const longest = broken.map(({ latencyMs }) => latencyMs.max)
   context.report({
-    figure: 'longest acknowledgement while the leading broker is killed, against none',
+    figure: 'longest acknowledgment while the leading broker is killed, against none',
     value: Math.max(...longest),
     unit: 'ms',
     baseline: Math.max(...quiet.map(({ latencyMs }) => latencyMs.max)),

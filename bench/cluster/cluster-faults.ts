@@ -230,7 +230,7 @@ function report(
     target: { of: 'ratio', bound: 'at least', limit: 1 },
     note:
       `${faults} faults (${kinds}); ${lost} lost, ${doubled} doubled, ${gaps} gaps, ${unknown} unknown; ` +
-      `${stored} stored; differences: ${differences.join(', ') || 'none'}; ${load.again} requests sent again, longest time to an acknowledgement ${longestMs} ms; ${brokerVersion()}`,
+      `${stored} stored; differences: ${differences.join(', ') || 'none'}; ${load.again} requests sent again, longest time to an acknowledgment ${longestMs} ms; ${brokerVersion()}`,
   })
   if (lost + doubled + gaps + unknown > 0) throw new Error('events were lost, doubled or invented')
   if (differences.length > 0) throw new Error(`machines differ: ${differences.join(', ')}`)

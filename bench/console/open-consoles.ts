@@ -15,7 +15,7 @@ const SETTLE_MS = 500
 const SLOWER_MAX = 1.05
 const FROM_CONSOLE = { 'X-Tenrec-Console': '1', 'Sec-Fetch-Site': 'same-origin' }
 
-/** Reports the latency of acknowledgements while consoles are open, compared with the latency without consoles. */
+/** Reports the latency of acknowledgments while consoles are open, compared with the latency without consoles. */
 export async function measureOpenConsoles(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   const cookies = await Promise.all(Array.from({ length: CONSOLES }, () => logIn(daemon)))
@@ -63,7 +63,7 @@ export async function measureOpenConsoles(context: BenchContext): Promise<void> 
     })
   const note = `median of ${open.length}; baseline: no console; p50 ${pair(open, none, 'p50')} ms`
   const beside5 = `beside ${CONSOLES} open consoles`
-  state(`p99 acknowledgement ${beside5}`, 'ms', ({ latencyMs }) => latencyMs.p99, note)
+  state(`p99 acknowledgment ${beside5}`, 'ms', ({ latencyMs }) => latencyMs.p99, note)
   context.report({
     figure: `processor time of an event ${beside5}`,
     value: median(open.map(cpuUs)),

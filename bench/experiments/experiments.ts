@@ -319,7 +319,7 @@ function reportWinsorising(context: BenchContext): void {
     return plan(REVENUE, answerOf(estimate, 'the revenue'), { power: 0.9, looks: 'fixed' })
   })
   context.report({
-    figure: 'persons for +10 % of revenue, winsorised at the 99th percentile',
+    figure: 'persons for +10 % of revenue, winsorized at the 99th percentile',
     value: capped ?? 0,
     unit: 'persons',
     baseline: raw ?? 0,

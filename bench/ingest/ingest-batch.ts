@@ -65,7 +65,7 @@ async function measure(context: BenchContext): Promise<void> {
     note: 'all threads: includes the processing that ran in the same seconds',
   })
   context.report({
-    figure: 'p99 acknowledgement at that load, against (b)',
+    figure: 'p99 acknowledgment at that load, against (b)',
     value: median(ours.map((report) => report.latencyMs.p99)),
     unit: 'ms',
     baseline: median(theirs.map((report) => report.latencyMs.p99)),

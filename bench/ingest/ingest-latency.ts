@@ -1,5 +1,5 @@
 /**
- * Question: how long does a client wait for an acknowledgement that means "on disk"?
+ * Question: how long does a client wait for an acknowledgment that means "on disk"?
  * Workload: 20,000 single-event requests/s, open loop, 128 connections, `fsync`. The rate is 10,000 on a machine where
  * a request to a bare server costs more than 15 us at that rate, because accepting and processing would then need two
  * complete cores. Latency is measured from the intended time of sending.
@@ -21,7 +21,7 @@ import { median } from '../samples.ts'
 export const INGEST_LATENCY: Bench = {
   name: 'ingest-latency',
   group: 'ingest',
-  question: 'How long does a client wait for an acknowledgement that means "on disk"?',
+  question: 'How long does a client wait for an acknowledgment that means "on disk"?',
   workload:
     '20,000 single-event requests/s (10,000 on a slow machine), open loop, 128 connections, fsync',
   needsDaemon: true,
@@ -73,7 +73,7 @@ async function measure(context: BenchContext): Promise<void> {
   ])
   await expectAllStored(daemon, acknowledged)
   context.report({
-    figure: 'p99 acknowledgement, against a bare server (a)',
+    figure: 'p99 acknowledgment, against a bare server (a)',
     value: median(ours.map((report) => report.latencyMs.p99)),
     unit: 'ms',
     baseline: median(theirs.map((report) => report.latencyMs.p99)),
@@ -81,7 +81,7 @@ async function measure(context: BenchContext): Promise<void> {
     note: `median of ${ours.length}; ${rate} requests/s, as a bare request costs ${bareRequestMicroseconds.toFixed(1)} us; ${lateness('daemon', ours)}; ${lateness('bare server', theirs)}`,
   })
   context.report({
-    figure: 'p50 acknowledgement, against a bare server (a)',
+    figure: 'p50 acknowledgment, against a bare server (a)',
     value: median(ours.map((report) => report.latencyMs.p50)),
     unit: 'ms',
     baseline: median(theirs.map((report) => report.latencyMs.p50)),

@@ -65,7 +65,7 @@ async function measure(context: BenchContext): Promise<void> {
     target: { of: 'value', bound: 'under', limit: 1 },
     note:
       `worst backlog seen: ${Math.max(...readings.map((one) => one.queueDepth))} events; p99 ` +
-      `acknowledgement ${report.latencyMs.p99} ms`,
+      `acknowledgment ${report.latencyMs.p99} ms`,
   })
   context.report({
     figure: 'worst lag meanwhile: age of the oldest event not processed',

@@ -3,7 +3,7 @@
  * Workload: 64 connections each send one /batch/ body of 19 MB at the same moment: 1.2 GB.
  * Baseline: memory of the same daemon before the run.
  * Reconsider: the limit on bytes in flight, if the peak reaches 1 GiB, an answer is neither 200 nor 503, or the daemon
- * is not healthy afterwards.
+ * is not healthy afterward.
  */
 import { PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, expectAllStored, sleep } from '../harness.ts'
@@ -72,7 +72,7 @@ async function measure(context: BenchContext): Promise<void> {
     unit: 'requests',
     baseline: connections,
     target: { of: 'ratio', bound: 'at least', limit: 1 },
-    note: `${accepted} accepted, ${refused} refused with 503, ${finished.requestsLost} cut off; healthy afterwards`,
+    note: `${accepted} accepted, ${refused} refused with 503, ${finished.requestsLost} cut off; healthy afterward`,
   })
   await expectAllStored(daemon, finished.eventsAcknowledged + captured)
 }
@@ -81,10 +81,10 @@ async function measure(context: BenchContext): Promise<void> {
 async function expectHealthy(url: string): Promise<number> {
   for (const path of ['/_livez', '/_readyz', '/_health']) {
     const response = await fetch(url + path)
-    if (response.status !== 200) throw new Error(`${path} answers ${response.status} afterwards`)
+    if (response.status !== 200) throw new Error(`${path} answers ${response.status} afterward`)
   }
   const body = JSON.stringify({ api_key: PROJECT_KEY, event: 'after', distinct_id: 'someone' })
   const response = await fetch(`${url}/capture/`, { method: 'POST', body })
-  if (response.status !== 200) throw new Error(`an event is answered ${response.status} afterwards`)
+  if (response.status !== 200) throw new Error(`an event is answered ${response.status} afterward`)
   return 1
 }

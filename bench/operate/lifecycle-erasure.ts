@@ -1,5 +1,5 @@
 /**
- * The part of the bench `lifecycle` that removes events. Afterwards, the store must contain exactly the events of an
+ * The part of the bench `lifecycle` that removes events. Afterward, the store must contain exactly the events of an
  * earlier export without the removed events, and the receipts must report this.
  */
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'

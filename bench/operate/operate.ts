@@ -142,7 +142,7 @@ async function measureVerify(
   })
 }
 
-/** Measures the latency of acknowledgements without backups, and during consecutive backups. */
+/** Measures the latency of acknowledgments without backups, and during consecutive backups. */
 async function measureLatency(context: BenchContext, dataDir: string): Promise<void> {
   const daemon = await context.startDaemon({ dataDir })
   const speeds: number[] = []
@@ -196,7 +196,7 @@ function reportLatency(
   const slowest = Math.max(...beside.map(({ latencyMs }) => latencyMs.max)).toFixed(1)
   const memory = (daemon.memory().anonymousBytes / 1024 ** 2).toFixed(0)
   context.report({
-    figure: 'p99 acknowledgement beside backups, against without',
+    figure: 'p99 acknowledgment beside backups, against without',
     value: median(beside.map(({ latencyMs }) => latencyMs.p99)),
     unit: 'ms',
     baseline: median(alone.map(({ latencyMs }) => latencyMs.p99)),

@@ -226,7 +226,7 @@ class RedisReader implements PeerReader {
   }
 }
 
-/** Reads NATS acknowledgements. There is one for each message. The reader also answers the pings of the server. */
+/** Reads NATS acknowledgments. There is one for each message. The reader also answers the pings of the server. */
 class NatsReader implements PeerReader {
   readonly #answer: (text: string) => void
   readonly #isBatch: boolean

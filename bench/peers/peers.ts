@@ -1,5 +1,5 @@
 /**
- * Question: how does durable acknowledgement of the same events compare with the components that people would combine
+ * Question: how does durable acknowledgment of the same events compare with the components that people would combine
  * for it?
  * Workload: requests of 1, 100 and 1000 events, closed loop, 256, 64 and 16 connections, one generator for all. Rounds
  * are interleaved. After each round the acknowledged events are counted in the store and then deleted.
@@ -20,7 +20,7 @@ import { FASTIFY_NAME, type Peer, startPeers } from './peers-started.ts'
 export const PEERS: Bench = {
   name: 'peers',
   group: 'peers',
-  question: 'How does durable acknowledgement compare with common databases and brokers?',
+  question: 'How does durable acknowledgment compare with common databases and brokers?',
   workload: 'the same events, 1, 100 and 1000 a request, closed loop of 256, 64 and 16 connections',
   needsDaemon: true,
   run: measure,

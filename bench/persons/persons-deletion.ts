@@ -1,6 +1,6 @@
 /**
  * The part of the bench `persons` that deletes a person with many events while clients send other events. It measures
- * the time until the acknowledgement, the effect on the senders, and whether the disk space is used again.
+ * the time until the acknowledgment, the effect on the senders, and whether the disk space is used again.
  */
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
@@ -56,7 +56,7 @@ export async function measureDeletion(context: BenchContext): Promise<void> {
     note: `DELETE with delete_events answered ${status}, while others send; it waits for what was accepted before it`,
   })
   context.report({
-    figure: 'p99 acknowledgement of ingestion while its events are deleted, against before',
+    figure: 'p99 acknowledgment of ingestion while its events are deleted, against before',
     value: busy.latencyMs.p99,
     unit: 'ms',
     baseline: quiet.latencyMs.p99,

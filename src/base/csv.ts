@@ -221,9 +221,9 @@ export class CsvReader {
     return this.#rest !== ''
   }
 
-  /** Yields the records that end in `piece`. `isLast` is true for the last part of the table. */
-  *records(piece: string, isLast = false): Generator<CsvRecord> {
-    let text = this.#rest + piece
+  /** Yields the records that end in `chunk`. `isLast` is true for the last part of the table. */
+  *records(chunk: string, isLast = false): Generator<CsvRecord> {
+    let text = this.#rest + chunk
     if (this.#line === 1 && text.startsWith('\ufeff')) text = text.slice(1)
     const isCut = isLast && text !== '' && !text.endsWith('\n')
     if (isCut) text += '\n'

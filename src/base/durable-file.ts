@@ -1,4 +1,4 @@
-/** Files that survive a power failure: afterwards a file has either its old or its new content, complete. */
+/** Files that survive a power failure: afterward a file has either its old or its new content, complete. */
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 

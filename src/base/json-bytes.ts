@@ -95,27 +95,27 @@ export class JsonBytes {
     }
   }
 
-  /** Begins a part that is stored after its length. Returns the offset of the part's first byte. */
-  beginPiece(): number {
+  /** Begins a chunk that is stored after its length. Returns the offset of the chunk's first byte. */
+  beginChunk(): number {
     this.reserve(4)
     this.length += 4
     return this.length
   }
 
-  /** Ends the part that began at `start`, and stores its length. */
-  endPiece(start: number): void {
+  /** Ends the chunk that began at `start`, and stores its length. */
+  endChunk(start: number): void {
     this.#view.setUint32(start - 4, this.length - start)
   }
 
-  /** Appends the part of another writer that begins at `start`. Returns its length in bytes. */
-  copyPiece(source: JsonBytes, start: number): number {
+  /** Appends the chunk of another writer that begins at `start`. Returns its length in bytes. */
+  copyChunk(source: JsonBytes, start: number): number {
     const count = source.#view.getUint32(start - 4)
     this.copy(source, start, count)
     return count
   }
 
-  /** Returns the text of the part of this writer that begins at `start`. */
-  pieceText(start: number): string {
+  /** Returns the text of the chunk of this writer that begins at `start`. */
+  chunkText(start: number): string {
     return this.bytes.toString('utf8', start, start + this.#view.getUint32(start - 4))
   }
 

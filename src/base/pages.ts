@@ -33,8 +33,8 @@ export interface CountedRows extends RowsText {
 /** A single row as finished text: a JSON object, or a table with one row. */
 export type RowText = Uint8Array<ArrayBuffer>
 
-/** A text that is produced piece by piece, while it is read. */
-export interface TextPieces {
+/** A text that is produced chunk by chunk, while it is read. */
+export interface TextChunks {
   /**
    * Resolves with the next bytes, or null after the last ones. Call it again only when the previous bytes have been
    * sent.

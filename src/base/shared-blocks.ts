@@ -56,7 +56,7 @@ const SPELLS = 7
 const NEXT = NAME_WORDS
 /**
  * The generation of the entry. It changes when the entry is evicted, so that a `Block` with the old content is
- * recognised as invalid.
+ * recognized as invalid.
  */
 const GENERATION = NAME_WORDS + 1
 /** The number of the last spell that used the entry. */

@@ -5,7 +5,7 @@
  * page at its first write, which on a virtual machine costs more than all other work for a body of a thousand events.
  * There are two sizes, because most bodies are far smaller than the largest.
  *
- * A slab belongs to one request at a time. The owner passes the slab on or gives it back, but only when no thread works
+ * A slab belongs to one request at a time. The owner passes the slab on or releases it, but only when no thread works
  * with its memory any more.
  */
 import { SLAB_BYTES_MAX, SLABS_MAX, SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLABS_MAX } from './limits.ts'
@@ -18,11 +18,10 @@ const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
 const SMALL_PART = 1 / 6
 
 /**
- * The right to use one slab, from `Slabs.take` until the slab is given back. The next user of the same memory gets
- * another `Slab`.
+ * The right to use one slab, from `Slabs.take` until `release`. The next user of the same memory gets another `Slab`.
  */
 export class Slab {
-  readonly #giveBack: (memory: SharedArrayBuffer | null) => void
+  readonly #release: (memory: SharedArrayBuffer | null) => void
   #memory: SharedArrayBuffer | null
 
   /**
@@ -32,32 +31,32 @@ export class Slab {
   readonly bodyBytesMax: number
 
   /**
-   * Only `Slabs` calls the constructor. `giveBack` receives the memory, or null if the memory must not be used again.
+   * Only `Slabs` calls the constructor. `release` receives the memory, or null if the memory must not be used again.
    */
   constructor(
     memory: SharedArrayBuffer,
     bodyBytesMax: number,
-    giveBack: (memory: SharedArrayBuffer | null) => void,
+    release: (memory: SharedArrayBuffer | null) => void,
   ) {
     this.bodyBytesMax = bodyBytesMax
     this.#memory = memory
-    this.#giveBack = giveBack
+    this.#release = release
   }
 
-  /** The memory, which still has the content of its previous use. Throws RangeError after the slab was given back. */
+  /** The memory, which still has the content of its previous use. Throws RangeError after `release`. */
   get memory(): SharedArrayBuffer {
-    if (this.#memory === null) throw new RangeError('the slab was given back')
+    if (this.#memory === null) throw new RangeError('the slab was released')
     return this.#memory
   }
 
   /**
-   * Gives the slab back. Throws RangeError at the second call. Pass false for `isMemoryFree` if a failed thread may
+   * Releases the slab. Throws RangeError at the second call. Pass false for `isMemoryFree` if a failed thread may
    * still use the memory. The memory is then not reused, and a new slab can be allocated in its place.
    */
-  give(isMemoryFree = true): void {
+  release(isMemoryFree = true): void {
     const { memory } = this
     this.#memory = null
-    this.#giveBack(isMemoryFree ? memory : null)
+    this.#release(isMemoryFree ? memory : null)
   }
 }
 

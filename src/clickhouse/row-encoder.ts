@@ -58,9 +58,9 @@ export class RowEncoder {
     const arena = this.#arena
     arena.length = 0
     const distinct = new Map<number, number>()
-    const newPiece = (id: number): number => segment.distinctPiece(arena, id)
-    const namePieces = segment.namePieces(arena)
-    const elements = segment.elementPieces(arena)
+    const newChunk = (id: number): number => segment.distinctChunk(arena, id)
+    const nameChunks = segment.nameChunks(arena)
+    const elements = segment.elementChunks(arena)
     const properties = segment.properties(arena)
     const first = Math.max(0, after - firstSequence + 1)
     const end = Math.min(rows, through - firstSequence + 1)
@@ -74,16 +74,16 @@ export class RowEncoder {
       this.#writeLong(firstSequence + row)
       this.#target.writeUint32(this.#monthOf(timeMs, arrivedMs))
       this.#target.writeUint32(distinctId)
-      this.#target.copyPiece(arena, getOrAdd(distinct, distinctId, newPiece))
+      this.#target.copyChunk(arena, getOrAdd(distinct, distinctId, newChunk))
       this.#writeLong(timeMs)
       this.#writeLong(arrivedMs)
       this.#target.writeByte(view.modeOf(row))
-      this.#target.copyPiece(arena, namePieces[names.ids[row] ?? 0] ?? 0)
+      this.#target.copyChunk(arena, nameChunks[names.ids[row] ?? 0] ?? 0)
       view.copyUuid(row, this.#uuid, 0)
       this.#writeUuid()
       const chain = elements.size === 0 ? undefined : elements.get(row)
       if (chain === undefined) this.#target.writeByte(EMPTY)
-      else this.#target.copyPiece(arena, chain)
+      else this.#target.copyChunk(arena, chain)
       this.#writeProperties(properties, row)
       this.rows++
     }
@@ -105,10 +105,10 @@ export class RowEncoder {
   #writeProperties({ keys, texts, ends, arena }: TextRows, row: number): void {
     const start = ends[row] ?? 0
     const end = ends[row + 1] ?? 0
-    for (const pieces of [keys, texts]) {
+    for (const chunks of [keys, texts]) {
       this.#writeCount(end - start)
       for (let index = start; index < end; index++)
-        this.#target.copyPiece(arena, pieces[index] ?? 0)
+        this.#target.copyChunk(arena, chunks[index] ?? 0)
     }
   }
 

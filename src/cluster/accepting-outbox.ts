@@ -211,7 +211,7 @@ export class AcceptingOutbox {
 
   #forget(copy: BlockCopy | undefined): void {
     this.#queueBytes -= copy?.block.length ?? 0
-    copy?.give()
+    copy?.release()
   }
 
   #wait(last: number): Promise<ServiceError | null> {

@@ -15,7 +15,7 @@ export const HOLDERS = {
   of: (partition: number) => `tenrec.holders.${partition}`,
   group: 'holders',
 }
-/** The subject for cancelling a request. The message is the subject to which the answer would be sent. */
+/** The subject for canceling a request. The message is the subject to which the answer would be sent. */
 export const LEAVERS = 'tenrec.leavers'
 /**
  * The subjects on which a holder reports that cohorts or group types of projects have changed. The message is a JSON

@@ -168,7 +168,7 @@ function UserMenu() {
           <b>{firstName}</b> <span class="quiet">{email}</span>
         </p>
         <Choice
-          label="Colours"
+          label="Colors"
           value={theme.value}
           options={THEMES.map((one) => [one, THEME_NAMES[one]] as const)}
           change={chooseTheme}

@@ -177,7 +177,7 @@ export interface Warehouse {
   scanner(limits: ScanLimits): EventScanner
   /**
    * Returns a page of events as text, newest timestamp first. The page also ends when `writer` is full. `check` is
-   * called before each expensive step, and throws if the read is to be cancelled.
+   * called before each expensive step, and throws if the read is to be canceled.
    */
   eventRows(
     query: EventListQuery,

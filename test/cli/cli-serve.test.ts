@@ -18,7 +18,7 @@ async function failureOf(start: Promise<unknown>): Promise<string> {
   throw new Error('the daemon started')
 }
 
-/** Returns the answers to requests with valid and invalid keys in every position, and the metrics afterwards. */
+/** Returns the answers to requests with valid and invalid keys in every position, and the metrics afterward. */
 async function pagesAfterKeys(url: string): Promise<string> {
   const pages: string[] = []
   const ask = async (path: string, init: RequestInit = {}): Promise<void> => {

@@ -245,7 +245,7 @@ t.test('init creates keys and prints them once', async (t) => {
   t.match(second, { exitCode: 0, out: '', err: /already set up\. Nothing was changed/ })
 })
 
-t.test('init accepts preset keys and keeps them afterwards', async (t) => {
+t.test('init accepts preset keys and keeps them afterward', async (t) => {
   const [flag, path] = await initialised(t)
   const again = { ...KEYS, TENREC_BOOTSTRAP_PROJECT_KEY: 'phc_other' }
   await new Console(again).run('init', flag, path)

@@ -111,7 +111,7 @@ t.test('a test sees its events, and a reset removes all of them', async (t) => {
     t.match(await daemon.events(), { count: 1, results: [{ distinct_id: 'three' }] })
   })
 
-  await t.test('an event that was accepted before a reset is absent afterwards', async (t) => {
+  await t.test('an event that was accepted before a reset is absent afterward', async (t) => {
     for (let round = 0; round < 5; round++) {
       await Promise.all([daemon.capture('old', 'one'), daemon.capture('old', 'two')])
       await daemon.reset()

@@ -95,7 +95,7 @@ t.test('a request to a machine that reports progress forever fails', async (t) =
     message: /did not answer in time/,
   })
   await new Promise((resolve) => setTimeout(resolve, 20))
-  t.equal(isOver, true, 'the machine is told that the call was cancelled')
+  t.equal(isOver, true, 'the machine is told that the call was canceled')
 })
 
 t.test('a request with an endless answer fails', async (t) => {
@@ -115,7 +115,7 @@ t.test('a request with an endless answer fails', async (t) => {
   })
   t.ok(
     sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX,
-    'the answer was cancelled while it arrived',
+    'the answer was canceled while it arrived',
   )
 })
 

@@ -158,7 +158,7 @@ if (browser !== null) {
       /From now on everybody gets this variant.*The experiment ends\./s,
     )
     await dialog.getByLabel('Variant', { exact: true }).selectOption('short')
-    await dialog.getByLabel('Judgement').selectOption('won')
+    await dialog.getByLabel('Judgment').selectOption('won')
     await window.answer('Ship the variant')
     await page.getByText('Ended', { exact: true }).waitFor()
     t.match(await stored(), {

@@ -1,6 +1,6 @@
 /**
  * The schedule of a flag in Chromium: a gradual rollout with its preview, steps that the daemon makes while the page is
- * open, halting and resuming, a change at a set time, and cancelling.
+ * open, halting and resuming, a change at a set time, and canceling.
  *
  * @lane browser
  */

@@ -120,7 +120,7 @@ if (browser !== null) {
       await page.waitForURL(`**/p/${second.id}/settings`)
       await window.shows(t, shown, 4, 'the bar closes after a choice')
       await window.press(/^Account of/)
-      await page.getByLabel('Colours').selectOption('dark')
+      await page.getByLabel('Colors').selectOption('dark')
       const scheme = 'getComputedStyle(document.documentElement).colorScheme'
       t.equal(await page.evaluate(scheme), 'dark')
       await window.press('Log out')

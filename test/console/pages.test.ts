@@ -203,7 +203,7 @@ t.test('a chosen dark mode applies before the first paint', async (t) => {
     t.equal(ground, 'rgb(17, 21, 25)')
   }
   await dark.press(/^Account of/)
-  await dark.page.getByLabel('Colours').selectOption('light')
+  await dark.page.getByLabel('Colors').selectOption('light')
   const light = 'getComputedStyle(document.documentElement).backgroundColor'
   t.equal(await dark.page.evaluate(light), 'rgb(246, 247, 249)')
   dark.isSilent(t)

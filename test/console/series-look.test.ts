@@ -8,7 +8,7 @@ import t from 'tap'
 import { COLOURS, lookOf } from '../../src/console/parts/series-look.ts'
 
 const SERIES = 32
-/** Two colours that are nearer to each other look alike in a thin line. */
+/** Two colors that are nearer to each other look alike in a thin line. */
 const DISTANCE_MIN = 50
 
 t.test('no two series look alike', async (t) => {
@@ -17,7 +17,7 @@ t.test('no two series look alike', async (t) => {
   t.not(looks[0], looks[COLOURS], 'the first and the ninth')
 })
 
-t.test('the colours of series differ in both themes', async (t) => {
+t.test('the colors of series differ in both themes', async (t) => {
   const css = readFileSync(new URL('../../src/console/tokens.css', import.meta.url), 'utf8')
   const pairs = [...css.matchAll(/--series-\d: light-dark\((#\w{6}), (#\w{6})\)/g)]
   t.equal(pairs.length, COLOURS)
@@ -33,7 +33,7 @@ t.test('the colours of series differ in both themes', async (t) => {
   }
 })
 
-/** Returns the distance between two colours such as #1a2b3c. */
+/** Returns the distance between two colors such as #1a2b3c. */
 function distance(one: string, other: string): number {
   const parts = [1, 3, 5].map((at) => {
     const [a, b] = [one, other].map((colour) => Number.parseInt(colour.slice(at, at + 2), 16))

@@ -1,6 +1,6 @@
 /**
  * More events arrive than can be processed. The daemon answers 503 before the lag grows without limit. Reads and
- * changes of persons still work, no acknowledged event is lost, and events are accepted again afterwards.
+ * changes of persons still work, no acknowledged event is lost, and events are accepted again afterward.
  *
  * @lane all
  */

@@ -114,7 +114,7 @@ t.test('unused threads close immediately, and a query ends with its threads', as
   const threads = openThreads(log, 2)
   const questions = Array.from({ length: 3 }, () => threads.run(QUESTION, 0, () => undefined))
   const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
-  // There is no such action. A query that is not cancelled is refused.
+  // There is no such action. A query that is not canceled is refused.
   for (const result of results) t.match(result, { status: 'rejected' })
 })
 

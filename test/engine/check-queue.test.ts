@@ -101,7 +101,7 @@ class Bench {
       .check(request, waiter)
       .then((verdict) => {
         this.answers.push(`${name} ${verdict.kind}`)
-        if (verdict.kind === 'accepted') verdict.block.slab?.give()
+        if (verdict.kind === 'accepted') verdict.block.slab?.release()
       })
       .catch((error: ServiceError) => this.answers.push(`${name} ${error.code}`))
   }

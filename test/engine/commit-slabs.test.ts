@@ -67,7 +67,7 @@ t.test('slabs of failed commits are released', async (t) => {
   t.equal(slabs.inUse, 1, 'the slab of the next commit is in use')
   const other = take()
   t.not(other.memory, firstMemory, 'a write of a thread that ended may still be on its way')
-  other.give()
+  other.release()
   await nextTurn()
   await log.fail(new Error('no space left'))
   await commits.drained()

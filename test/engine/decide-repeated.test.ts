@@ -186,7 +186,7 @@ t.test('a revoked key gets no cached decision', async (t) => {
   t.equal(await count(), 2)
 })
 
-t.test('a request with the same meaning in other bytes is recognised, and no other', async (t) => {
+t.test('a request with the same meaning in other bytes is recognized, and no other', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   await daemon.putFlags([{ key: 'old', filters: onFor('age', '30', { operator: 'gt' }) }])

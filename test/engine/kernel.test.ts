@@ -169,7 +169,7 @@ async function process(
   return { tables, events: result.eventCount, recognised: result.recognisedCount, told }
 }
 
-/** The share of events that the kernel recognised. */
+/** The share of events that the kernel recognized. */
 async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): Promise<number> {
   const folder = t.testdir({ with: {}, without: {} })
   const left = await process(`${folder}/with`, log, true, commitEvents, from)
@@ -201,7 +201,7 @@ for (const [seed, commitEvents] of [
     const accepted = bodies.filter((text) => log.add(text)).length
     t.ok(accepted > bodies.length * 0.7, `${accepted} requests were accepted`)
     const share = await checkSame(t, log, commitEvents)
-    t.ok(share > 0.2, `${share} of the events were recognised`)
+    t.ok(share > 0.2, `${share} of the events were recognized`)
   })
 }
 
@@ -215,7 +215,7 @@ for (const commitEvents of [1, 30, 5000]) {
         log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
       }
       const share = await checkSame(t, log, commitEvents)
-      t.ok(share > 0.25, `${share} of the events were recognised`)
+      t.ok(share > 0.25, `${share} of the events were recognized`)
     },
   )
 }
@@ -236,7 +236,7 @@ t.test('a store that was made without the kernel continues with it', async (t) =
     }
   }
   const share = await checkSame(t, log, 300, Math.floor(log.count / 2))
-  t.ok(share > 0.25, `${share} of the events were recognised`)
+  t.ok(share > 0.25, `${share} of the events were recognized`)
 })
 
 t.test('the kernel recognizes events of SDKs', async (t) => {
@@ -248,7 +248,7 @@ t.test('the kernel recognizes events of SDKs', async (t) => {
     log.add(PYTHON_EVENTS)
   }
   const share = await checkSame(t, log, 500)
-  t.ok(share > 0.9, `${share} of the events were recognised`)
+  t.ok(share > 0.9, `${share} of the events were recognized`)
 })
 
 t.test('every request of the ingestion cases gives the same result', async (t) => {
@@ -293,5 +293,5 @@ t.test('many values, many keys and many columns are stored alike', async (t) => 
     log.add(JSON.stringify({ api_key: `phc_${1 + (batch % 2)}`, batch: events }))
   }
   const share = await checkSame(t, log, 900)
-  t.ok(share > 0.25, `${share} of the events were recognised`)
+  t.ok(share > 0.25, `${share} of the events were recognized`)
 })

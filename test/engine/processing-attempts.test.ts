@@ -242,7 +242,7 @@ async function segmentsOf(thread: Thread): Promise<number> {
 }
 
 t.test(
-  '/_health reports failures as long as they last, and processing continues afterwards',
+  '/_health reports failures as long as they last, and processing continues afterward',
   async (t) => {
     const thread = new Thread(t)
     let isBroken = true

@@ -43,7 +43,7 @@ async function rampOf(path: string): Promise<Record<string, unknown>> {
   return (await daemon.api('GET', path)).body['ramp'] as Record<string, unknown>
 }
 
-/** Exposes persons to a flag. One of `every` persons has the event afterwards. */
+/** Exposes persons to a flag. One of `every` persons has the event afterward. */
 async function expose(key: string, value: boolean | string, event: string, every: number) {
   const events = Array.from({ length: PERSONS }, (_, number) => {
     const distinct_id = `${key} ${value} ${number}`

@@ -125,7 +125,7 @@ t.test('parts by persons are computed again for persons with newer events', asyn
     known: () => ({ ...state }),
     movedBehind: () => new Uint32Array(0),
     extent: () => ({ lastPerson: 3 }),
-    scanPieces: (_: unknown, visit: (piece: object) => void) =>
+    scanChunks: (_: unknown, visit: (chunk: object) => void) =>
       visit({ count: state.newPersons.length, persons: Uint32Array.from(state.newPersons) }),
     looksAtPersons: false,
   }

@@ -1,6 +1,6 @@
 /**
  * Runs the search for extremes with a fixed seed and small bodies. The bodies are the same in each run, and the daemon
- * accepts them. It continues to run, starts again with the stored data, and shows an event that is sent afterwards.
+ * accepts them. It continues to run, starts again with the stored data, and shows an event that is sent afterward.
  *
  * @lane quick
  */
@@ -123,7 +123,7 @@ t.test('small extremes are accepted, processed, and survive a kill', async (t) =
 /** Sends an event and waits until it can be read. */
 async function sendAndSee(daemon: SpawnedDaemon): Promise<void> {
   const uuid = randomUUID()
-  const batch = [{ uuid, event: 'afterwards', distinct_id: 'somebody' }]
+  const batch = [{ uuid, event: 'afterward', distinct_id: 'somebody' }]
   await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
   await untilVisible({ url: daemon.url, personalKey: PERSONAL_KEY }, uuid)
 }

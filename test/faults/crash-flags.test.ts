@@ -1,5 +1,5 @@
 /**
- * Tests kill -9 at any time during the write of a flag. Afterwards the old or the new flag is stored completely, and
+ * Tests kill -9 at any time during the write of a flag. Afterward the old or the new flag is stored completely, and
  * decisions, definitions and the activity log agree with it. No answered change is lost.
  *
  * @lane all

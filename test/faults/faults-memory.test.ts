@@ -1,6 +1,6 @@
 /**
  * Tests a control group with little memory under uploads that need more. All uploads are answered, and those that do
- * not fit into memory get 503. The kernel kills no process, and afterwards the daemon works as before.
+ * not fit into memory get 503. The kernel kills no process, and afterward the daemon works as before.
  *
  * @lane all
  */

@@ -1,6 +1,6 @@
 /**
  * Tests faults around the built daemon: a disk that fails, file descriptors that run out, a stopped process, a log that
- * no one reads. Every request answered with 200 is stored afterwards, once.
+ * no one reads. Every request answered with 200 is stored afterward, once.
  *
  * @lane all
  */

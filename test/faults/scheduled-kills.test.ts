@@ -1,6 +1,6 @@
 /**
  * Tests kill -9 at random times while ramps and a recurring change are made, many of them at the moment of a step.
- * Afterwards each step was made exactly once, in order, with one entry in the log of the flag and one in the audit log.
+ * Afterward each step was made exactly once, in order, with one entry in the log of the flag and one in the audit log.
  *
  * @lane all
  */

@@ -190,7 +190,7 @@ t.test('an answer is parsed the same wherever it is split', async (t) => {
   t.strictSame(differences.list(), [], 'every cut leads to the same answer')
 })
 
-t.test('only an answer of the cached layout is recognised without reading its head', async (t) => {
+t.test('only an answer of the cached layout is recognized without reading its head', async (t) => {
   const layout = new AnswerLayout()
   const reader = new AnswerReader(layout)
   const head = (status: string, length: number, more = ''): string =>
@@ -209,7 +209,7 @@ t.test('only an answer of the cached layout is recognised without reading its he
   )
 })
 
-t.test('a closing answer and a refusal are recognised', async (t) => {
+t.test('a closing answer and a refusal are recognized', async (t) => {
   const reader = new AnswerReader(new AnswerLayout())
   const closing = Buffer.from(
     'HTTP/1.1 503 Busy\r\nConnection: close\r\ncontent-length: 0\r\nRetry-After: 1\r\n\r\n',

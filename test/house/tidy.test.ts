@@ -1,6 +1,6 @@
 /**
  * Tests the order of the source tree: floors, doors, doc comments, and content that must never be committed. The tables
- * at the top document the rules, and docs/ARCHITECTURE.md gives the reasons. Each test lists every offence at once, as
+ * at the top document the rules, and docs/ARCHITECTURE.md gives the reasons. Each test lists every offense at once, as
  * `path:line what`.
  *
  * @lane quick

@@ -27,7 +27,7 @@ function slabRecorder(bodyBytesMax: number) {
     if (body.length === 3_000_000) throw new TypeError('a handler failed')
     bodies.push({ body, slab })
     waiting.push(() => {
-      slab?.give()
+      slab?.release()
       sendAccepted(exchange)
     })
   })

@@ -4,16 +4,16 @@
  * @lane quick
  */
 import t from 'tap'
-import type { TextPieces } from '../../src/base/pages.ts'
-import { jsonBody, textPieces } from '../../src/http/server/json-pieces.ts'
+import type { TextChunks } from '../../src/base/pages.ts'
+import { jsonBody, textChunks } from '../../src/http/server/json-pieces.ts'
 import { ANSWER_TEXT_UNITS_MAX } from '../../src/http/server/limits.ts'
 
 const ITEM = { text: 'x'.repeat(1000), nothing: null, missing: undefined }
 const MANY = Array.from({ length: 1000 }, (_, id) => ({ id, ...ITEM }))
 
-async function piecesOf(pieces: TextPieces): Promise<readonly Uint8Array[]> {
+async function chunksOf(chunks: TextChunks): Promise<readonly Uint8Array[]> {
   const all: Uint8Array[] = []
-  for (let one = await pieces.next(); one !== null; one = await pieces.next()) all.push(one)
+  for (let one = await chunks.next(); one !== null; one = await chunks.next()) all.push(one)
   return all
 }
 
@@ -46,12 +46,12 @@ t.test('a long value is made in chunks, and other work runs before each', async 
       if (!isOver) setImmediate(count)
     }
     setImmediate(count)
-    const pieces = await piecesOf(body)
+    const chunks = await chunksOf(body)
     isOver = true
-    t.equal(Buffer.concat(pieces).toString(), JSON.stringify(value))
-    t.ok(pieces.length >= 4)
-    t.ok(turns >= pieces.length - 1)
-    const largest = Math.max(...pieces.map(({ length }) => length))
+    t.equal(Buffer.concat(chunks).toString(), JSON.stringify(value))
+    t.ok(chunks.length >= 4)
+    t.ok(turns >= chunks.length - 1)
+    const largest = Math.max(...chunks.map(({ length }) => length))
     t.ok(largest <= ANSWER_TEXT_UNITS_MAX + 2000, `${largest} bytes`)
   }
 })
@@ -66,8 +66,8 @@ t.test('no more chunks are made once the reader is gone', async (t) => {
 
 t.test('texts are encoded completely, in chunks of bounded size', async (t) => {
   const texts = MANY.map(({ text }) => text)
-  const pieces: Buffer[] = []
-  for await (const piece of textPieces(texts)) pieces.push(piece)
-  t.equal(Buffer.concat(pieces).toString(), texts.join(''))
-  t.ok(pieces.every(({ length }) => length <= ANSWER_TEXT_UNITS_MAX + 1000))
+  const chunks: Buffer[] = []
+  for await (const chunk of textChunks(texts)) chunks.push(chunk)
+  t.equal(Buffer.concat(chunks).toString(), texts.join(''))
+  t.ok(chunks.every(({ length }) => length <= ANSWER_TEXT_UNITS_MAX + 1000))
 })

@@ -218,9 +218,9 @@ export class MemoryWarehouse implements Warehouse {
         checkLimits()
         return of(request.projectId).scan(request)
       },
-      scanPieces: (request, visit) => {
+      scanChunks: (request, visit) => {
         checkLimits()
-        of(request.projectId).scanPieces(request, visit)
+        of(request.projectId).scanChunks(request, visit)
       },
       extent: (projectId) => of(projectId).extent(),
       owners: (projectId) => of(projectId).owners(),
@@ -232,8 +232,8 @@ export class MemoryWarehouse implements Warehouse {
       known: (projectId) => of(projectId).known(),
       movedBehind: (projectId) => of(projectId).movedBehind(),
       looksAtPersons: true,
-      giveBack: () => {
-        for (const one of made.splice(0)) one.giveBack()
+      releaseResults: () => {
+        for (const one of made.splice(0)) one.releaseResults()
       },
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),

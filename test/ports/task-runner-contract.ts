@@ -67,7 +67,7 @@ export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker)
     },
   )
 
-  t.test(`${name}: abandoned calls are cancelled`, async (t) => {
+  t.test(`${name}: abandoned calls are canceled`, async (t) => {
     const runner = make(t)
     const onLeave = (cancel: () => void): void => cancel()
     await t.rejects(runner.run('listEvents', [{ ...PAGE, limit: 500 }], { onLeave }), {

@@ -50,7 +50,7 @@ class Sides {
     const json = { event: 'e', distinct_id: distinctId, properties }
     const bytes = Buffer.from(JSON.stringify(json))
     const event = this.recogniser.recognise(bytes, 0, bytes.length, CONTEXT)
-    if (event === null) throw new Error('an event was not recognised')
+    if (event === null) throw new Error('an event was not recognized')
     const ways = [this.#byCells, this.#byValue]
     const rows = ways.map((way) => {
       const row = way.beginRow((index % 20) + 1, NOW_MS, NOW_MS, 0, UUID, 0)

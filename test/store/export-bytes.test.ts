@@ -55,14 +55,14 @@ t.test('numbers, times and texts are written as JSON.stringify writes them', (t)
 t.test('chunks are copied completely, whatever their length', (t) => {
   const source = new JsonBytes(8)
   const texts = Array.from({ length: 300 }, (_, length) => 'abcdefg'.repeat(50).slice(0, length))
-  const pieces = texts.map((text) => {
-    const start = source.beginPiece()
+  const chunks = texts.map((text) => {
+    const start = source.beginChunk()
     source.writeText(text)
-    source.endPiece(start)
+    source.endChunk(start)
     return start
   })
   const copied = written((json) => {
-    for (const piece of pieces) json.copyPiece(source, piece)
+    for (const chunk of chunks) json.copyChunk(source, chunk)
   })
   t.equal(copied, texts.join(''))
   t.end()

@@ -47,7 +47,7 @@ for (const isFlushDeferred of [false, true]) {
     log.append([], 42)
     t.equal(mebibytes(dataDir), 1)
     log.shrink()
-    t.strictSame(logNumbers(logFolder(dataDir)).length, 1, 'a small file is none to give back')
+    t.strictSame(logNumbers(logFolder(dataDir)).length, 1, 'a small file is not released')
     await reader.close()
     await log.close()
     t.match(look(dataDir, 42), { damage: null, missing: null, last: 42 })

@@ -290,7 +290,7 @@ t.test('erased events are not listed any more', (t) => {
   t.end()
 })
 
-t.test('a cancelled reader keeps the names it has read', (t) => {
+t.test('a canceled reader keeps the names it has read', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const reader = openReader(t, dataDir)
@@ -308,7 +308,7 @@ t.test('a cancelled reader keeps the names it has read', (t) => {
     t,
     reader.names(1, () => asked++),
     reader,
-    'afterwards',
+    'afterward',
   )
   t.equal(asked, 6)
   t.end()

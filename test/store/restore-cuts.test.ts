@@ -96,7 +96,7 @@ for (const old of ['the old store', null]) {
             `cut ${index}: the store is refused`,
           )
         }
-        differences.same(entriesOf(state), before, `cut ${index}: the entries afterwards`)
+        differences.same(entriesOf(state), before, `cut ${index}: the entries afterward`)
         // A repetition takes time, so only some cuts are repeated.
         if (index % REPEATED_EVERY > 0) continue
         await restore(folder, state)

@@ -108,7 +108,7 @@ t.test('distinct_ids are read in place by readers that only look at them', async
         areIds: true,
         looksAt: () => 'persons' as const,
       } as const
-      scanner.scanPieces(asked, ({ count, persons }) => {
+      scanner.scanChunks(asked, ({ count, persons }) => {
         differences.equal(count, persons.length, `${named}: the number of rows is right`)
         for (const id of persons) found.push((words[id] ?? 0) & OWNER_BITS)
       })
@@ -152,18 +152,18 @@ t.test('columns in use stay unchanged while others fill the memory', async (t) =
   const log = store(t, 3)
   const { first, second } = openTwo(t, log, 200_000)
   const shown = { ...BASE, order: 'any', areIds: true, looksAt: () => 'persons' as const } as const
-  let pieces = 0
+  let chunks = 0
   const differences = new Differences()
-  first.scanner(NO_LIMITS).scanPieces(shown, ({ persons }) => {
+  first.scanner(NO_LIMITS).scanChunks(shown, ({ persons }) => {
     const before = [...persons]
     for (const key of ['amount', 'lib', '$current_url', 'list', 'price']) {
       everything(second, { values: [{ kind: 'event_property', key }] })
       second.scans?.rest()
     }
-    differences.same([...persons], before, `chunk ${pieces}`)
-    pieces++
+    differences.same([...persons], before, `chunk ${chunks}`)
+    chunks++
   })
   t.strictSame(differences.list(), [], 'no chunk changes')
-  t.ok(pieces > 2)
+  t.ok(chunks > 2)
   t.equal(everything(first), everything(second))
 })

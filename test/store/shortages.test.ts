@@ -39,7 +39,7 @@ t.test('a shortage is recognized by the error or its cause', async (t) => {
   for (const [error, shortage] of EXPECTED) {
     t.equal(isShortage(error), shortage, error.message)
     const outer = new Error('the thread ended', { cause: error })
-    t.equal(isShortage(outer), shortage, `${error.message} is recognised as a cause`)
+    t.equal(isShortage(outer), shortage, `${error.message} is recognized as a cause`)
   }
   t.equal(isShortage('ENOSPC: no space left on device, write'), null, 'a text is not an error')
 })

@@ -181,7 +181,7 @@ t.test('addresses are found by any part in any case, and never across two of the
   const search = (text: string) => searchEmails(emails, PROJECT, text)
   t.strictSame(search('EXAMPLE.com'), { found: [3, 300], unsure: [301] })
   t.strictSame(search('ZOË').found, [4])
-  t.strictSame(search('comzo').found, [], 'two neighbours are two texts')
+  t.strictSame(search('comzo').found, [], 'two neighbors are two texts')
   t.strictSame(search('%').found, [])
   t.strictSame(search('aaaa'), { found: [301], unsure: [] })
   environment.write(() => {

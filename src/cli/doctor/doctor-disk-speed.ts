@@ -1,5 +1,5 @@
 /**
- * Measures how long a small write and its flush take in the data directory, because every acknowledgement waits for
+ * Measures how long a small write and its flush take in the data directory, because every acknowledgment waits for
  * both. The file is unlinked before it is used, so that nothing is left behind, however the command ends.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
@@ -71,11 +71,11 @@ export function judgeDisk(speed: DiskSpeed): Finding {
   if (speed.p50Ms > HOPELESS_MEDIAN_MS) {
     return problem(
       check,
-      `${measured} The disk is too slow, because every acknowledgement waits for a flush. Use another disk.`,
+      `${measured} The disk is too slow, because every acknowledgment waits for a flush. Use another disk.`,
     )
   }
   if (speed.p50Ms > SLOW_MEDIAN_MS || speed.p99Ms > SLOW_P99_MS) {
-    return warning(check, `${measured} Acknowledgements wait for flushes. An SSD takes 1 to 5 ms.`)
+    return warning(check, `${measured} Acknowledgments wait for flushes. An SSD takes 1 to 5 ms.`)
   }
   if (speed.p50Ms < UNBELIEVABLE_MEDIAN_MS) {
     return warning(

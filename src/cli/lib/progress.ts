@@ -12,7 +12,7 @@ const MEBIBYTE = 1024 ** 2
 /** What the progress is counted in. */
 export type ProgressUnit = 'bytes' | 'events'
 
-/** Runs `work`, which reports its progress, and clears the bar afterwards. Rejects if the work rejects. */
+/** Runs `work`, which reports its progress, and clears the bar afterward. Rejects if the work rejects. */
 export async function withProgress<T>(
   io: CommandIo,
   label: string,

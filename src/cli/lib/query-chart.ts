@@ -22,7 +22,7 @@ export function bar(value: number, largest: number, columns: number): string {
 
 /**
  * Returns a small column chart: one character for each share from 0 to 1. If there are too many shares, each character
- * stands for several neighbouring shares and shows the largest of them.
+ * stands for several neighboring shares and shows the largest of them.
  */
 export function heights(shares: readonly number[]): string {
   const last = HEIGHTS.length - 1

@@ -115,10 +115,10 @@ async function* rowsOf(
   let line = 0
   /** False if a block since the start of the current record is not in UTF-8. */
   let isRecordUtf = true
-  const takeRecords = (piece: string, isPieceUtf: boolean, isLast: boolean): readonly FileRow[] => {
+  const takeRecords = (chunk: string, isChunkUtf: boolean, isLast: boolean): readonly FileRow[] => {
     const rows: FileRow[] = []
-    isRecordUtf = isPieceUtf && (isRecordUtf || !reader.isWaiting)
-    for (const record of reader.records(piece, isLast)) {
+    isRecordUtf = isChunkUtf && (isRecordUtf || !reader.isWaiting)
+    for (const record of reader.records(chunk, isLast)) {
       const { cells } = record
       let fault = record.fault
       if (fault === null && !isRecordUtf && cells.some((cell) => cell.includes('\ufffd')))
@@ -141,9 +141,9 @@ async function* rowsOf(
       yield takeRecords(text, isUtf, false)
       continue
     }
-    const piece = text.endsWith('\n') ? text.slice(0, -1) : text
-    const isEnded = piece !== text
-    const lines = piece.split('\n')
+    const chunk = text.endsWith('\n') ? text.slice(0, -1) : text
+    const isEnded = chunk !== text
+    const lines = chunk.split('\n')
     yield lines.map((json, index) => {
       line++
       const row = isUtf || !json.includes('\ufffd') ? rowOfJson(json) : NOT_UTF8

@@ -1,4 +1,4 @@
-/** The colour theme of the console: light, dark, or like the system. */
+/** The color theme of the console: light, dark, or like the system. */
 import { signal } from '@preact/signals'
 
 /** The themes that the reader can choose. */
@@ -32,7 +32,7 @@ export function chooseTheme(chosen: Theme): void {
 }
 
 /**
- * Applies the theme to the page. Must be called before anything is shown, so that the colours do not change visibly.
+ * Applies the theme to the page. Must be called before anything is shown, so that the colors do not change visibly.
  */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = theme.value

@@ -152,7 +152,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   const current = results.filter(({ compare_label: period }) => period !== 'previous')
   const lines = results.map((series) => {
     const isBefore = series.compare_label === 'previous'
-    // A series has the same colour in the current and the previous period.
+    // A series has the same color in the current and the previous period.
     const place = isBefore ? current.findIndex(({ label }) => label === series.label) : current.indexOf(series)
     return { label: nameOf(series), data: series.data, isBefore, place: Math.max(0, place) }
   })
@@ -222,7 +222,7 @@ interface Cohort {
   readonly values: readonly { readonly count: number; readonly label: string; readonly persons_url?: PersonsUrl }[]
 }
 
-/** The strongest background colour of a cell, in percent. Text stays readable on it, even in the dark theme. */
+/** The strongest background color of a cell, in percent. Text stays readable on it, even in the dark theme. */
 const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {

@@ -119,7 +119,7 @@ export function Chart(props: ChartProps) {
   )
 }
 
-/** The mark of a line in a legend. It has the colour of the line, and also its dashes if the chart shows lines. */
+/** The mark of a line in a legend. It has the color of the line, and also its dashes if the chart shows lines. */
 function Swatch({ line, place, kind }: { line: Line; place: number; kind: PlotKind }) {
   const style = colourOf(line, place)
   if (kind === 'bars') return <span class="swatch" style={style} aria-hidden="true" />

@@ -1,4 +1,4 @@
-/** The icons of the navigation rail. They have the colour of the text. */
+/** The icons of the navigation rail. They have the color of the text. */
 const SHAPES: Readonly<Record<string, string>> = {
   setup: 'M4 12l5 5L20 6',
   web: 'M12 3a9 9 0 100 18 9 9 0 000-18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18',

@@ -107,7 +107,7 @@ function placesFor(words: string): readonly Hit[] {
 
 function actions(): readonly Hit[] {
   const action = (words: string, open: () => void) => ({ id: words, what: 'Action', words, open })
-  const colours = THEMES.map((one) => action(`Colours: ${one}`, () => chooseTheme(one)))
+  const colours = THEMES.map((one) => action(`Colors: ${one}`, () => chooseTheme(one)))
   if (!may('feature_flag:write')) return colours
   return [action('New flag', () => go(inProjectPath('/flags?new=1'))), ...colours]
 }

@@ -1,7 +1,7 @@
-/** The colours for the parts of pictures that are not charts over time. */
+/** The colors for the parts of pictures that are not charts over time. */
 import { lookOf } from './series-look.ts'
 
-/** Returns the style that gives a part the colour of the series with this index. */
+/** Returns the style that gives a part the color of the series with this index. */
 export function placeColour(place: number): Record<string, string> {
   return { '--colour': `var(--series-${lookOf(place).colour})` }
 }

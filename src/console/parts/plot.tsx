@@ -1,4 +1,4 @@
-/** Draws a chart as SVG, with lines or stacked bars in the colours of the theme. */
+/** Draws a chart as SVG, with lines or stacked bars in the colors of the theme. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
 import { exact, short } from '../base/format.ts'
@@ -10,7 +10,7 @@ export interface Line {
   readonly data: readonly (number | null)[]
   /** True if the line shows the previous period. It is drawn paler and dashed. */
   readonly isBefore?: boolean
-  /** The index that determines the colour of the line. The default is the index of the line itself. */
+  /** The index that determines the color of the line. The default is the index of the line itself. */
   readonly place?: number
 }
 
@@ -33,7 +33,7 @@ const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 
 const TICKS = 5
 const BAR_WIDTH_MAX = 60
 
-/** Returns the style that gives a line its colour. `place` is the index of the line. */
+/** Returns the style that gives a line its color. `place` is the index of the line. */
 export function colourOf(line: Line, place: number): Record<string, string> {
   return { '--colour': `var(--series-${lookOf(line.place ?? place).colour})` }
 }

@@ -1,13 +1,13 @@
 /**
- * The looks of the series of a chart. Besides its colour, a series has a dash pattern, so that readers who cannot see
- * colours can tell series apart.
+ * The looks of the series of a chart. Besides its color, a series has a dash pattern, so that readers who cannot see
+ * colors can tell series apart.
  */
 
-/** How many colours for series there are. */
+/** How many colors for series there are. */
 export const COLOURS = 8
 const DASHES = [undefined, '6 3', '2 3', '8 3 2 3']
 
-/** The look of a series. `colour` is the number of a series colour in the theme. */
+/** The look of a series. `colour` is the number of a series color in the theme. */
 export interface SeriesLook {
   readonly colour: number
   readonly dash: string | undefined

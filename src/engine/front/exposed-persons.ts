@@ -1,5 +1,5 @@
 /**
- * Counts the persons who were exposed to each value of a flag, and how many of them had an event afterwards. The count
+ * Counts the persons who were exposed to each value of a flag, and how many of them had an event afterward. The count
  * is an ordinary funnel query: from `$feature_flag_called` to the event, with a breakdown by `$feature_flag_response`.
  * A person counts for the value of the person's first exposure in the period. If the flag has a value for each group,
  * groups are counted instead, because the persons of a group are not independent of each other.

@@ -175,7 +175,7 @@ export class GroupCommit {
 
   #wait(target: AcknowledgeTarget, bytes: number, eventCount: number): void {
     if (this.#isFailed) {
-      for (const { slab } of this.#finished.splice(0)) slab?.give()
+      for (const { slab } of this.#finished.splice(0)) slab?.release()
       target.acknowledge(refusal('not_stored'))
       return
     }
@@ -284,7 +284,7 @@ export class GroupCommit {
       }
       this.#isFailed = true
       this.#waitingBytes = 0
-      for (const { slab } of this.#finished.splice(0)) slab?.give()
+      for (const { slab } of this.#finished.splice(0)) slab?.release()
       answer(targets, refusal('not_stored', { cause }))
       answer(this.#waiting, refusal('not_stored', { cause }))
       this.#options.onFailure(cause)
@@ -293,7 +293,7 @@ export class GroupCommit {
       // If the thread ended during a write, the operating system may still read the memory of the blocks, so do not
       // reuse it.
       for (const block of held) {
-        block.slab?.give(!isThreadGone)
+        block.slab?.release(!isThreadGone)
         if (!isThreadGone) this.#keep(block)
       }
     }

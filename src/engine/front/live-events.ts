@@ -7,7 +7,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import type { Gauge } from '../../base/metrics.ts'
-import type { TextPieces } from '../../base/pages.ts'
+import type { TextChunks } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { LiveEvent, LiveFilter, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { LiveQueries } from '../threads/call-table.ts'
@@ -77,7 +77,7 @@ export class LiveEvents {
    * Opens a stream that shows the events that are accepted from now on. Rejects with 503 if there are too many streams.
    * The caller must read the stream or cancel it.
    */
-  async open(request: LiveRequest): Promise<TextPieces> {
+  async open(request: LiveRequest): Promise<TextChunks> {
     this.#makeRoom(request)
     if (this.#streams.size >= LIVE_STREAMS_MAX) {
       throw refusal('streams_full', { limit: LIVE_STREAMS_MAX })
@@ -169,7 +169,7 @@ export class LiveEvents {
 }
 
 /** One stream, with the text that the client has not read yet. */
-class LiveStream implements TextPieces {
+class LiveStream implements TextChunks {
   readonly request: LiveRequest
   readonly #clock: MonotonicClock
   readonly #onEnd: () => void

@@ -1,5 +1,5 @@
 /**
- * Runs analytic queries on a thread. A query reads one snapshot, has a time limit, and is cancelled when nobody waits
+ * Runs analytic queries on a thread. A query reads one snapshot, has a time limit, and is canceled when nobody waits
  * for it any more. The answer is one page, so little data passes between threads.
  */
 import {

@@ -64,7 +64,7 @@ export interface LongTools {
   readonly cancelled: Int32Array
 }
 
-/** A call that may take seconds. It is cancelled when nobody waits any more. */
+/** A call that may take seconds. It is canceled when nobody waits any more. */
 export interface LongCall<Values extends readonly unknown[], Result> {
   readonly kind: 'long'
   readonly threads: ThreadKind

@@ -243,7 +243,7 @@ export type LiveQueries = CallerOf<typeof LIVE_CALLS>
 /** Calls about erasures and retention. */
 export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
 /**
- * Calls about the names of events and properties, and about values of properties. Calls about values are cancelled when
+ * Calls about the names of events and properties, and about values of properties. Calls about values are canceled when
  * the client leaves.
  */
 export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
@@ -254,7 +254,7 @@ export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, 'personTable'>
 /** Calls about cohorts whose members are calculated. */
 export type CohortQueries = CallerOf<typeof COHORT_CALLS>
-/** Calls about the persons who were exposed to experiments. They are cancelled when the client leaves. */
+/** Calls about the persons who were exposed to experiments. They are canceled when the client leaves. */
 export interface ExposureQueries {
   /** Returns a distinct ID number of each person who was exposed to an experiment. */
   exposedMembers(task: ExposedTask, onLeave: PageWish['onLeave']): Promise<Uint32Array<ArrayBuffer>>
@@ -264,7 +264,7 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts & Pick<TableQueries, 'flagsFile'>
 
-/** Counts for flags. They are cancelled when the client leaves. */
+/** Counts for flags. They are canceled when the client leaves. */
 export interface FlagCounts {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>

@@ -244,7 +244,7 @@ export class CheckQueue {
       waiting.reject(error)
     } finally {
       // The check or its thread has ended, so nothing uses the memory any more.
-      for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
+      for (const one of new Set([body, slab])) if (one !== inUse) one?.release()
       this.#running[lane]--
       // Let the caller pass on the events of this check before the next check starts, so that `hasRoom` counts them.
       setImmediate(() => this.#startNext())
@@ -254,7 +254,7 @@ export class CheckQueue {
 
 /** Refuses a check that has not started. */
 function giveUp({ waiter, reject }: Waiting, reason: RefusalReason): void {
-  waiter.slab?.give()
+  waiter.slab?.release()
   reject(refusal(reason))
 }
 

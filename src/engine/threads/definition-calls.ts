@@ -63,7 +63,7 @@ export const DEFINITION_CALLS = {
   ),
 }
 
-/** Calls about values of event properties. They are cancelled when nobody waits for them any more. */
+/** Calls about values of event properties. They are canceled when nobody waits for them any more. */
 export const VALUE_CALLS = {
   /** Returns rows of `{ name }`. */
   eventValues: long((tools: LongTools, query: EventValueQuery) => {

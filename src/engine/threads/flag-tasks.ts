@@ -33,7 +33,7 @@ import {
   planPiece,
   requirePlanned,
 } from './flag-plans.ts'
-import { type FlagsFilePiece, type FlagsFileTask, flagsFilePiece } from './flags-file.ts'
+import { type FlagsFileChunk, type FlagsFileTask, flagsFileChunk } from './flags-file.ts'
 import type {
   BlastRadiusTask,
   FlagApplyTask,
@@ -163,8 +163,8 @@ export class FlagTasks {
   }
 
   /** Returns the next part of the file with all flags of a project. */
-  filePiece(task: FlagsFileTask): FlagsFilePiece {
-    return flagsFilePiece(task, this.#set(task))
+  fileChunk(task: FlagsFileTask): FlagsFileChunk {
+    return flagsFileChunk(task, this.#set(task))
   }
 
   /** Runs one part of a plan. Throws 503 if it takes too long. */

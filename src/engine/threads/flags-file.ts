@@ -16,8 +16,8 @@ export interface FlagsFileTask {
 }
 
 /** A part of the file. */
-export interface FlagsFilePiece {
-  readonly piece: Uint8Array<ArrayBuffer>
+export interface FlagsFileChunk {
+  readonly chunk: Uint8Array<ArrayBuffer>
   /** The request for the rest; null after the last part. */
   readonly rest: FlagsFileTask | null
 }
@@ -26,11 +26,11 @@ export interface FlagsFilePiece {
  * Returns the next part of the JSON `{"flags": [...]}`. `set` contains the current flags in the order of their numbers.
  * A part has at least one flag, unless no flag is left.
  */
-export function flagsFilePiece(task: FlagsFileTask, set: FlagSet): FlagsFilePiece {
+export function flagsFileChunk(task: FlagsFileTask, set: FlagSet): FlagsFileChunk {
   const { afterId } = task
   const deadline = performance.now() + TABLE_PIECE_MS_MAX
   const texts: string[] = []
-  const pieceOf = (end: string) => {
+  const chunkOf = (end: string) => {
     const sign = afterId === 0 ? '{"flags":[' : texts.length > 0 ? ',' : ''
     return bytesOf([`${sign}${texts.join(',')}${end}`])
   }
@@ -39,12 +39,12 @@ export function flagsFilePiece(task: FlagsFileTask, set: FlagSet): FlagsFilePiec
   for (const flag of set.flags) {
     if (flag.id <= afterId) continue
     if (texts.length > 0 && (units >= TABLE_PIECE_BYTES_MAX || performance.now() > deadline)) {
-      return { piece: pieceOf(''), rest: { ...task, afterId: lastId } }
+      return { chunk: chunkOf(''), rest: { ...task, afterId: lastId } }
     }
     const text = JSON.stringify(portableFlag(flag, set))
     units += text.length
     texts.push(text)
     lastId = flag.id
   }
-  return { piece: pieceOf(']}'), rest: null }
+  return { chunk: chunkOf(']}'), rest: null }
 }

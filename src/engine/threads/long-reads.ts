@@ -74,7 +74,7 @@ export class LongReads {
   /** For each thread: true if it runs a read. */
   readonly #isBusy: boolean[]
   readonly #waiting: Waiting[] = []
-  /** For each running read, the word in shared memory with which it is cancelled. */
+  /** For each running read, the word in shared memory with which it is canceled. */
   readonly #reads = new Set<Int32Array>()
 
   constructor(options: LongReadsOptions) {

@@ -16,7 +16,7 @@ import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import { LONG_WEIGHT, long, type PageTools, page, short } from './call-kinds.ts'
 import type { FlagsFileTask } from './flags-file.ts'
 import { allRows, logRows, requireWanted } from './pages.ts'
-import { makeExportPiece, makeTablePiece, tableBuffers } from './table-tasks.ts'
+import { makeExportChunk, makeTableChunk, tableBuffers } from './table-tasks.ts'
 
 /** Calls about persons, their activity, groups and cohorts. */
 export const PERSON_CALLS = {
@@ -125,17 +125,17 @@ export const PERSON_CALLS = {
 /** Calls that produce tables of persons, exports, and files with flags, part by part. */
 export const TABLE_CALLS = {
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
-  personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),
+  personTableChunk: long(makeTableChunk, 'long_readers', tableBuffers),
   /** Produces the next part of an export. */
-  eventExportPiece: long(makeExportPiece, 'long_readers', ({ piece }) => [piece.buffer]),
+  eventExportChunk: long(makeExportChunk, 'long_readers', ({ chunk }) => [chunk.buffer]),
   /** Produces the next part of the file with all flags of a project. */
-  flagsFilePiece: long(
+  flagsFileChunk: long(
     ({ stores, cancelled }, task: FlagsFileTask) => {
       requireWanted(cancelled)
-      return stores.flags.filePiece(task)
+      return stores.flags.fileChunk(task)
     },
     'long_readers',
-    ({ piece }) => [piece.buffer],
+    ({ chunk }) => [chunk.buffer],
   ),
 }
 

@@ -2,16 +2,16 @@
  * Collects, on the main thread, results that threads produce in parts. The next part of a table or an export is
  * requested after the previous part was sent to the client. The next part of a count is requested immediately.
  */
-import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
+import type { PageWish, RowText, TextChunks } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
 import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { Piece } from './blast-radius.ts'
 import type { FlagsFileTask } from './flags-file.ts'
-import type { MadePiece } from './table-tasks.ts'
+import type { MadeChunk } from './table-tasks.ts'
 
 /** The weight of each part after the first one, compared with other waiting reads. */
-const PIECE_WEIGHT = 100
+const CHUNK_WEIGHT = 100
 
 /** Produces tables and exports. The pool implements it. */
 export interface TableQueries {
@@ -19,13 +19,13 @@ export interface TableQueries {
    * Resolves with the persons of a list as a table: all of it if it is small, otherwise produced while the client
    * reads. Rejects with 400 if the table has too many cells.
    */
-  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
   /**
    * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the client reads.
    */
-  eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
   /** Resolves, in the same way, with the JSON file of all flags of a project. */
-  flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
 }
 
 /**
@@ -41,33 +41,33 @@ export async function countInPieces<State, Answer>(
 }
 
 /** Produces one part on a thread. */
-type Make<State> = (state: State, options: CallOptions) => Promise<MadePiece<State>>
+type Make<State> = (state: State, options: CallOptions) => Promise<MadeChunk<State>>
 
 /**
  * Starts a result that is produced in parts. Resolves when the first part, or the whole result, is ready. `weight` is
  * the weight of the first part, compared with other waiting reads. Rejects with the errors of `TaskRunner.run`.
  */
-export async function openPieces<State>(
+export async function openChunks<State>(
   start: State,
   weight: number,
   make: Make<State>,
   onLeave: PageWish['onLeave'],
-): Promise<RowText | TextPieces> {
-  const pieces = new Pieces(start, make)
-  onLeave(() => pieces.cancel())
-  const first = await pieces.begin(weight)
-  return pieces.isComplete ? first : pieces
+): Promise<RowText | TextChunks> {
+  const chunks = new Chunks(start, make)
+  onLeave(() => chunks.cancel())
+  const first = await chunks.begin(weight)
+  return chunks.isComplete ? first : chunks
 }
 
-class Pieces<State> implements TextPieces {
-  readonly #makePiece: Make<State>
+class Chunks<State> implements TextChunks {
+  readonly #makeChunk: Make<State>
   #state: State | null
   #first: RowText | null = null
   #isCancelled = false
   #giveUp: () => void = () => {}
 
   constructor(start: State, make: Make<State>) {
-    this.#makePiece = make
+    this.#makeChunk = make
     this.#state = start
   }
 
@@ -85,7 +85,7 @@ class Pieces<State> implements TextPieces {
     const first = this.#first
     this.#first = null
     if (first !== null) return first
-    return this.#state === null ? null : await this.#make(PIECE_WEIGHT)
+    return this.#state === null ? null : await this.#make(CHUNK_WEIGHT)
   }
 
   cancel(): void {
@@ -101,9 +101,9 @@ class Pieces<State> implements TextPieces {
         this.#giveUp = giveUp
         if (this.#isCancelled) giveUp()
       }
-      const { piece, rest } = await this.#makePiece(this.#state, { weight, onLeave })
+      const { chunk, rest } = await this.#makeChunk(this.#state, { weight, onLeave })
       this.#state = rest
-      if (piece.length > 0 || rest === null) return piece
+      if (chunk.length > 0 || rest === null) return chunk
     }
   }
 }

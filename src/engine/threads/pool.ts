@@ -44,7 +44,7 @@ import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
-import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
+import { countInPieces, openChunks, type TableQueries } from './person-table.ts'
 import { DividedQueries, type QueryPool } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type {
@@ -497,19 +497,19 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     personTable: (query, onLeave) => {
       const make = (table: PersonListQuery | TableState, options: CallOptions) => {
         const transferList = 'numbers' in table ? [table.numbers.buffer, table.columns.buffer] : []
-        return pool.run('personTablePiece', [table], { ...options, transferList })
+        return pool.run('personTableChunk', [table], { ...options, transferList })
       }
-      return openPieces<PersonListQuery | TableState>(query, query.limit, make, onLeave)
+      return openChunks<PersonListQuery | TableState>(query, query.limit, make, onLeave)
     },
     eventExport: (task, onLeave) => {
       const make = (rest: EventExportTask, options: CallOptions) =>
-        pool.run('eventExportPiece', [rest], options)
-      return openPieces(task, LONG_WEIGHT, make, onLeave)
+        pool.run('eventExportChunk', [rest], options)
+      return openChunks(task, LONG_WEIGHT, make, onLeave)
     },
     flagsFile: (task, onLeave) => {
       const make = (rest: FlagsFileTask, options: CallOptions) =>
-        pool.run('flagsFilePiece', [rest], options)
-      return openPieces(task, LONG_WEIGHT, make, onLeave)
+        pool.run('flagsFileChunk', [rest], options)
+      return openChunks(task, LONG_WEIGHT, make, onLeave)
     },
   }
 }

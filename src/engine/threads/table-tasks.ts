@@ -37,14 +37,14 @@ export interface TableState {
 }
 
 /** The result of one task. */
-export interface MadePiece<State> {
+export interface MadeChunk<State> {
   /** The finished lines. Empty while the columns are being determined, or if no line is finished yet. */
-  readonly piece: Uint8Array<ArrayBuffer>
+  readonly chunk: Uint8Array<ArrayBuffer>
   /** The state with which to request the next part. Null if the result is complete. */
   readonly rest: State | null
 }
 
-type TableResult = MadePiece<TableState>
+type TableResult = MadeChunk<TableState>
 
 /** The columns of an export, in order. The column `properties` contains JSON. */
 const EXPORT_COLUMNS = [
@@ -64,7 +64,7 @@ const EXPORT_COLUMNS = [
  * Starts the table of a list, or continues it from the state that the previous part returned. Throws 400 for a table
  * with too many cells, and the errors of the reader.
  */
-export function makeTablePiece(
+export function makeTableChunk(
   {
     stores,
     cancelled,
@@ -93,10 +93,10 @@ export function makeTablePiece(
 }
 
 /** Writes the next events of an export. Throws the errors of the reader. */
-export function makeExportPiece(
+export function makeExportChunk(
   { stores, cancelled }: LongTools,
   task: EventExportTask,
-): MadePiece<EventExportTask> {
+): MadeChunk<EventExportTask> {
   const { format, afterId } = task
   const deadline = performance.now() + TABLE_PIECE_MS_MAX
   const lines = new JsonBytes()
@@ -106,9 +106,9 @@ export function makeExportPiece(
     if (format === 'csv') for (const event of segment.events) lines.writeText(eventLine(event))
     else for (let place = 0; place < segment.count; place++) segment.writeLine(place, lines)
     if (lines.length < TABLE_PIECE_BYTES_MAX && performance.now() < deadline) continue
-    return { piece: writtenOf(lines), rest: { ...task, afterId: segment.lastId } }
+    return { chunk: writtenOf(lines), rest: { ...task, afterId: segment.lastId } }
   }
-  return { piece: writtenOf(lines), rest: null }
+  return { chunk: writtenOf(lines), rest: null }
 }
 
 function eventLine(event: ExportedEvent): string {
@@ -131,8 +131,8 @@ function writtenOf({ bytes, length }: JsonBytes): Uint8Array<ArrayBuffer> {
 }
 
 /** Returns the buffers of a result that are transferred. */
-export function tableBuffers({ piece, rest }: TableResult): readonly ArrayBuffer[] {
-  const buffers = [piece.buffer]
+export function tableBuffers({ chunk, rest }: TableResult): readonly ArrayBuffer[] {
+  const buffers = [chunk.buffer]
   return rest === null ? buffers : [...buffers, rest.numbers.buffer, rest.columns.buffer]
 }
 
@@ -169,10 +169,10 @@ class TableMaker {
     if (isWhole) {
       const lines = columns.length === 0 ? [] : [csvLine(columns)]
       for (const row of rows) lines.push(lineOf(row, columns))
-      return { piece: bytesOf(lines), rest: null }
+      return { chunk: bytesOf(lines), rest: null }
     }
     const text = bytesOf([JSON.stringify(columns)])
-    return { piece: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
+    return { chunk: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
   }
 
   /** Writes lines, with the header before the first one. */
@@ -193,7 +193,7 @@ class TableMaker {
       size += line.length
     }
     const rest = written === numbers.length ? null : { ...this.#state, written }
-    return { piece: bytesOf(lines), rest }
+    return { chunk: bytesOf(lines), rest }
   }
 
   #goesOn(size: number, sizeMax: number): boolean {

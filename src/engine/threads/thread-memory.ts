@@ -68,7 +68,7 @@ export class ThreadMemory {
     const shortages = Atomics.load(this.#shortages, 0)
     if (shortages !== this.#shortagesSeen) {
       this.#shortagesSeen = shortages
-      this.#giveBack()
+      this.#release()
     }
     if (nowMs - this.#toldAtMs >= MEMORY_TOLD_MS_MAX) this.#tell()
   }
@@ -79,12 +79,12 @@ export class ThreadMemory {
     this.#busyMs = 0
     if (this.#isRunning) return
     const shortages = Atomics.load(this.#shortages, 0)
-    if (this.#idleTicks >= IDLE_TICKS || shortages !== this.#shortagesSeen) this.#giveBack()
+    if (this.#idleTicks >= IDLE_TICKS || shortages !== this.#shortagesSeen) this.#release()
     this.#shortagesSeen = shortages
     this.#tell()
   }
 
-  #giveBack(): void {
+  #release(): void {
     if (takenBytes() <= this.#restingBytes + GROWN_BYTES_MIN) return
     this.#holder.release?.()
     collectGarbage()

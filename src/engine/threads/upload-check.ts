@@ -14,7 +14,7 @@ import { CHECK_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** If a scanner needed more memory than this number of bytes for a body, the memory is released afterwards. */
+/** If a scanner needed more memory than this number of bytes for a body, the memory is released afterward. */
 const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 
 /** The scanner of this thread. The slow lane parses bodies without a scanner. */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { invalidInput } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import type { TextPieces } from '../../base/pages.ts'
+import type { TextChunks } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { ExportQueries } from '../../engine/threads/call-table.ts'
 import { ANYBODY, done, type RouteServices, routesOf } from '../server/route.ts'
@@ -131,7 +131,7 @@ export function developmentRoutes(services: DevelopmentServices): readonly Route
 }
 
 /**
- * Throws 400 for an unknown query parameter. A test with a misspelt parameter would otherwise pass or fail for the
+ * Throws 400 for an unknown query parameter. A test with a misspelled parameter would otherwise pass or fail for the
  * wrong reason.
  */
 function refuseOtherNames({ query }: ApiRequest): void {
@@ -202,8 +202,8 @@ async function readEvents(
   const body = await queries.eventExport(task, () => {})
   const events: SeenEvent[] = []
   let bytes = 0
-  for await (const piece of piecesOf(body)) {
-    for (const line of linesOf(piece)) {
+  for await (const chunk of chunksOf(body)) {
+    for (const line of linesOf(chunk)) {
       bytes += line.length
       const isFull =
         events.length === DEVELOPMENT_EVENTS_MAX || bytes > DEVELOPMENT_ANSWER_BYTES_MAX
@@ -218,20 +218,20 @@ async function readEvents(
 }
 
 /** Yields the chunks of a body. Each chunk consists of whole lines. */
-async function* piecesOf(body: Uint8Array | TextPieces): AsyncGenerator<Uint8Array> {
+async function* chunksOf(body: Uint8Array | TextChunks): AsyncGenerator<Uint8Array> {
   if (!('next' in body)) {
     yield body
     return
   }
-  for (let piece = await body.next(); piece !== null; piece = await body.next()) yield piece
+  for (let chunk = await body.next(); chunk !== null; chunk = await body.next()) yield chunk
 }
 
-function* linesOf(piece: Uint8Array): Generator<Uint8Array> {
+function* linesOf(chunk: Uint8Array): Generator<Uint8Array> {
   let start = 0
-  while (start < piece.length) {
-    const end = piece.indexOf(LINE_END, start)
-    yield piece.subarray(start, end < 0 ? piece.length : end)
-    start = end < 0 ? piece.length : end + 1
+  while (start < chunk.length) {
+    const end = chunk.indexOf(LINE_END, start)
+    yield chunk.subarray(start, end < 0 ? chunk.length : end)
+    start = end < 0 ? chunk.length : end + 1
   }
 }
 

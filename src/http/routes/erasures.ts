@@ -1,6 +1,6 @@
 /**
  * The routes of erasures and retention. Conditions are read only from the body, and an unknown member of the body is an
- * error, because a misspelt condition would otherwise erase more than intended. Source: docs/compatibility/events.md,
+ * error, because a misspelled condition would otherwise erase more than intended. Source: docs/compatibility/events.md,
  * "Erasure and retention".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'

@@ -3,7 +3,7 @@
  * "Exporting events".
  */
 import { CSV_TYPE } from '../../base/csv.ts'
-import type { RowText, TextPieces } from '../../base/pages.ts'
+import type { RowText, TextChunks } from '../../base/pages.ts'
 import type { ExportQueries } from '../../engine/threads/call-table.ts'
 import { denied } from '../server/auth.ts'
 import {
@@ -57,8 +57,8 @@ export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
 /** Returns the body of an export. It ends early when the key of the request is no longer allowed to read events. */
 function whileAllowed(
   call: Pick<Call, 'isStillAllowed'>,
-  body: RowText | TextPieces,
-): RowText | TextPieces {
+  body: RowText | TextChunks,
+): RowText | TextChunks {
   if (!('next' in body)) return body
   return {
     async next() {

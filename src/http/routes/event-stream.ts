@@ -44,7 +44,7 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })
-      // If the client leaves before the answer begins, the stream is cancelled here. Later, the code that sends the
+      // If the client leaves before the answer begins, the stream is canceled here. Later, the code that sends the
       // answer detects that the client has left.
       request.onLeave(() => stream.cancel())
       return {

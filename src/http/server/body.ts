@@ -296,7 +296,7 @@ class BodyUpload implements Upload {
     } else {
       this.#exchange.finish(0)
     }
-    this.#giveBack()
+    this.#release()
   }
 
   /** Makes room for `neededBytes`. Returns false if the body had to be refused. */
@@ -316,7 +316,7 @@ class BodyUpload implements Upload {
     const grown = new Uint8Array(memory, 0, capacity)
     if (memory !== this.#buffer.buffer) grown.set(this.#buffer.subarray(0, this.#receivedBytes))
     this.#buffer = grown
-    if (outgrown !== this.#slab) outgrown?.give()
+    if (outgrown !== this.#slab) outgrown?.release()
     return true
   }
 
@@ -366,7 +366,7 @@ class BodyUpload implements Upload {
 
   #end(): void {
     this.#stop()
-    this.#giveBack()
+    this.#release()
   }
 
   /** Ends the reception of the body. */
@@ -376,10 +376,10 @@ class BodyUpload implements Upload {
     this.#buffer = new Uint8Array(0)
   }
 
-  #giveBack(): void {
+  #release(): void {
     if (this.#spare !== null && spares.length < BODY_SPARES_MAX) spares.push(this.#spare)
     this.#spare = null
-    this.#slab?.give()
+    this.#slab?.release()
     this.#slab = null
   }
 }
@@ -411,7 +411,7 @@ function deliver(
   try {
     onBody(body, isTransient, slab)
   } catch (error) {
-    slab?.give()
+    slab?.release()
     sendError(exchange, error)
   }
 }

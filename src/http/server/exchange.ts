@@ -22,7 +22,7 @@ export class RouteMetrics {
   /** The number of parameters in the path. */
   readonly segmentCount: number
   readonly seconds: Histogram
-  /** True if requests count towards the rate limit of the client's IP address. */
+  /** True if requests count toward the rate limit of the client's IP address. */
   readonly isLimited: boolean
   readonly #requests: MetricFamily<Counter>
   readonly #byStatus = new Map<number, Counter>()

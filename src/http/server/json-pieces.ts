@@ -3,14 +3,14 @@
  * flags. A small value becomes one text. A large one is written chunk by chunk while the client reads it, so that other
  * requests get their turns. Lists that a worker thread can write arrive from there as bytes and do not need this file.
  */
-import type { TextPieces } from '../../base/pages.ts'
+import type { TextChunks } from '../../base/pages.ts'
 import { ANSWER_TEXT_UNITS_MAX } from './limits.ts'
 
 /** A list or an object with at most this many members counts as small. */
 const FEW_MEMBERS = 50
 
 /** Returns the JSON of a value, which must be plain data. A large value is returned as a source of chunks. */
-export function jsonBody(value: unknown): string | TextPieces {
+export function jsonBody(value: unknown): string | TextChunks {
   return hasMany(value) ? textBody(jsonTexts(value)) : JSON.stringify(value)
 }
 
@@ -18,34 +18,34 @@ export function jsonBody(value: unknown): string | TextPieces {
  * Joins texts to one text. If it would be too long, returns a source of chunks instead. Each of the texts is read only
  * when it is needed.
  */
-export function textBody(texts: Iterable<string>): string | TextPieces {
+export function textBody(texts: Iterable<string>): string | TextChunks {
   const rest = texts[Symbol.iterator]()
-  const first = takePiece(rest)
-  return first.isLast ? first.text : new Pieces(first, rest)
+  const first = takeChunk(rest)
+  return first.isLast ? first.text : new Chunks(first, rest)
 }
 
 /** Yields the bytes of texts in chunks. Other requests get their turns before each chunk except the first. */
-export async function* textPieces(texts: Iterable<string>): AsyncGenerator<Buffer> {
+export async function* textChunks(texts: Iterable<string>): AsyncGenerator<Buffer> {
   const rest = texts[Symbol.iterator]()
   for (;;) {
-    const { text, isLast } = takePiece(rest)
+    const { text, isLast } = takeChunk(rest)
     yield Buffer.from(text)
     if (isLast) return
     await turn()
   }
 }
 
-interface Piece {
+interface Chunk {
   readonly text: string
   readonly isLast: boolean
 }
 
-class Pieces implements TextPieces {
+class Chunks implements TextChunks {
   readonly #rest: Iterator<string>
-  #ready: Piece | null
+  #ready: Chunk | null
   #isOver = false
 
-  constructor(first: Piece, rest: Iterator<string>) {
+  constructor(first: Chunk, rest: Iterator<string>) {
     this.#ready = first
     this.#rest = rest
   }
@@ -56,7 +56,7 @@ class Pieces implements TextPieces {
     this.#ready = null
     if (ready !== null) return Buffer.from(ready.text)
     await turn()
-    const { text, isLast } = takePiece(this.#rest)
+    const { text, isLast } = takeChunk(this.#rest)
     this.#isOver = isLast
     return Buffer.from(text)
   }
@@ -66,7 +66,7 @@ class Pieces implements TextPieces {
   }
 }
 
-function takePiece(texts: Iterator<string>): Piece {
+function takeChunk(texts: Iterator<string>): Chunk {
   const taken: string[] = []
   let units = 0
   while (units <= ANSWER_TEXT_UNITS_MAX) {

@@ -5,7 +5,7 @@
  * many bytes all waiting answers hold. If a client sends another request while an answer waits for it, the library
  * closes the connection. Therefore requests whose answers are not read cannot fill the memory.
  */
-import type { TextPieces } from '../../base/pages.ts'
+import type { TextChunks } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
 import type { WaitingAnswer } from './waiting-answers.ts'
 
@@ -262,20 +262,20 @@ export class AnswerRest implements WaitingAnswer {
 
 /** An answer of unknown length, whose chunks are made while the client reads it. */
 export class StreamedAnswer extends PacedAnswer {
-  readonly #pieces: TextPieces
-  #piece: Uint8Array = new Uint8Array(0)
+  readonly #chunks: TextChunks
+  #chunk: Uint8Array = new Uint8Array(0)
   #isOver = false
 
-  constructor(exchange: Exchange, status: number, pieces: TextPieces) {
+  constructor(exchange: Exchange, status: number, chunks: TextChunks) {
     super(exchange, status)
-    this.#pieces = pieces
+    this.#chunks = chunks
   }
 
   start(writeHead: WriteHead): void {
     const { exchange } = this
     exchange.onAbort = () => {
       this.#isOver = true
-      this.#pieces.cancel()
+      this.#chunks.cancel()
       this.finish()
     }
     exchange.owner.waiting.add(this)
@@ -295,8 +295,8 @@ export class StreamedAnswer extends PacedAnswer {
    * taken back.
    */
   #goOn(): void {
-    this.#pieces.next().then(
-      (piece) => this.#take(piece),
+    this.#chunks.next().then(
+      (chunk) => this.#take(chunk),
       (error: unknown) => {
         if (this.#isOver) return
         this.exchange.owner.reportError(this.exchange, error)
@@ -305,10 +305,10 @@ export class StreamedAnswer extends PacedAnswer {
     )
   }
 
-  #take(piece: Uint8Array | null): void {
+  #take(chunk: Uint8Array | null): void {
     if (this.#isOver) return
     const { response, owner, endsConnection } = this.exchange
-    if (piece === null) {
+    if (chunk === null) {
       this.#isOver = true
       // To close the connection, the library would write a header into the body. If the connection must end, reading
       // from it is paused instead, until the idle timer of the library closes it.
@@ -317,17 +317,17 @@ export class StreamedAnswer extends PacedAnswer {
       this.finish()
       return
     }
-    owner.waiting.changed(piece.length)
-    this.heldBytes += piece.length
-    this.#piece = piece
+    owner.waiting.changed(chunk.length)
+    this.heldBytes += chunk.length
+    this.#chunk = chunk
     response.cork(() => this.#write())
   }
 
   /** Writes the chunk, until all of it is written or the socket is full. */
   #write(): void {
-    while (this.#piece.length > 0) {
-      const slice = this.#piece.subarray(0, SLICE_BYTES)
-      this.#piece = this.#piece.subarray(slice.length)
+    while (this.#chunk.length > 0) {
+      const slice = this.#chunk.subarray(0, SLICE_BYTES)
+      this.#chunk = this.#chunk.subarray(slice.length)
       this.readBytes += slice.length
       if (this.exchange.response.write(slice)) continue
       this.wait()

@@ -44,7 +44,7 @@ export interface PublicResource<Services> extends DescribedResource {
 
 /**
  * The media types besides JSON that SDKs declare. The declared type does not matter, because the format of a body is
- * recognised by its bytes.
+ * recognized by its bytes.
  */
 export const ANY_TEXT_TYPES: readonly string[] = [
   'text/plain',

@@ -5,7 +5,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
-import type { TextPieces } from '../../base/pages.ts'
+import type { TextChunks } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Exchange } from './exchange.ts'
 import { AnswerRest, LargeAnswer, memoryOfParts, StreamedAnswer } from './large-answer.ts'
@@ -40,12 +40,12 @@ const ACCEPTED_PER_CHECK = 64
 /** One in this many answers without a body closes its connection. */
 const EMPTY_PER_CLOSE = 1024
 /** How many bytes an answer that is made while it is read holds in memory at a time. It is an estimate. */
-const PIECE_BYTES = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 
 /**
  * The body of an answer: a text, bytes in one or several parts, or chunks that are made while the client reads them.
  */
-export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
+export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextChunks
 
 /** The content of an answer that is not written yet. */
 export interface Answer {
@@ -219,7 +219,7 @@ function write(exchange: Exchange, answer: Answer): void {
   }
   const parts = partsOf(answer.body)
   if (parts === null) {
-    sendPieces(exchange, answer)
+    sendChunks(exchange, answer)
     return
   }
   const bytes = parts.reduce((sum, part) => sum + part.length, 0)
@@ -300,10 +300,10 @@ function sendLarge(
   large.start(() => writeLongHead(exchange, answer))
 }
 
-function sendPieces(exchange: Exchange, answer: Answer): void {
+function sendChunks(exchange: Exchange, answer: Answer): void {
   const { body, status } = answer
   if (typeof body !== 'object' || !('next' in body)) return
-  if (!exchange.owner.waiting.hasRoom(PIECE_BYTES)) {
+  if (!exchange.owner.waiting.hasRoom(CHUNK_BYTES)) {
     body.cancel()
     write(exchange, refusalOf(exchange, refusal('answers_full'), answer.closing ?? 'keep'))
     return

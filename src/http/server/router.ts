@@ -183,7 +183,7 @@ export class ApiRequest {
   }
 
   /**
-   * Sets the project, and counts the request towards the project's rate limit. Throws 429 `throttled` if there were too
+   * Sets the project, and counts the request toward the project's rate limit. Throws 429 `throttled` if there were too
    * many requests.
    */
   useProject(projectId: number): void {

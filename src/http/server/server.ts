@@ -5,7 +5,7 @@
  *
  * There are two cases in which the HTTP library closes a connection without an answer: if a request arrives before the
  * previous one is answered (pipelining), or if the client closes its sending side. The events of the unanswered request
- * may be stored all the same, and the client may send them again. Such duplicates are recognised by their UUIDs.
+ * may be stored all the same, and the client may send them again. Such duplicates are recognized by their UUIDs.
  */
 
 import type { Clock } from '../../base/clock.ts'
@@ -327,7 +327,7 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Counts a request towards the rate limit of the client's IP address. If there were too many, it answers this request
+   * Counts a request toward the rate limit of the client's IP address. If there were too many, it answers this request
    * with an error and returns true.
    */
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {

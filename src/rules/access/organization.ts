@@ -61,7 +61,7 @@ export interface DailyMaxima {
 export interface ProjectLists {
   /** Filters that exclude the team's own events. */
   readonly testAccountFilters: readonly JsonObject[]
-  /** Rules that normalise paths: each has a pattern and a replacement for its matches. */
+  /** Rules that normalize paths: each has a pattern and a replacement for its matches. */
   readonly pathCleaningFilters: readonly JsonObject[]
   /** Rules that determine the channel of a session. They are applied before the built-in rules. */
   readonly customChannelTypeRules: readonly JsonObject[]

@@ -71,14 +71,14 @@ export interface EventScanRequest {
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /**
-   * For pieces: if true, the positions of values in one piece may differ from those in another, so that no value needs
+   * For chunks: if true, the positions of values in one chunk may differ from those in another, so that no value needs
    * to be looked up.
    */
   readonly areValuesLocal?: boolean
   /** If true, `timesMs` and `seriesMasks` may also be empty. */
   readonly isPersonsOnly?: boolean
   /**
-   * For pieces: returns which columns the caller reads of events whose times are in the range `within`, in addition to
+   * For chunks: returns which columns the caller reads of events whose times are in the range `within`, in addition to
    * the columns of values. `persons` leaves out times and series, `times` leaves out all except the times, and `count`
    * leaves out all of them. If `looksAt` is absent, `isPersonsOnly` decides.
    */
@@ -101,7 +101,7 @@ export interface EventScanRequest {
   readonly soon?: readonly string[]
 }
 
-/** The columns of a piece that the caller reads, in addition to the columns of values. `count` means none of them. */
+/** The columns of a chunk that the caller reads, in addition to the columns of values. `count` means none of them. */
 export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
@@ -241,8 +241,8 @@ export interface CreatedPersons {
   readonly timesMs: Float64Array
 }
 
-/** Receives one piece of the found events. The times of all its events are in the range `within`. */
-export type PieceVisitor = (piece: EventColumns, within: DateRange) => void
+/** Receives one chunk of the found events. The times of all its events are in the range `within`. */
+export type ChunkVisitor = (chunk: EventColumns, within: DateRange) => void
 
 /**
  * The interface through which queries read stored events, on one snapshot. It is synchronous, because it is used in a
@@ -254,13 +254,13 @@ export interface EventScanner {
    */
   scan(request: EventScanRequest): EventColumns
   /**
-   * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
-   * `visit` returns. The pieces are usually in the order of arrival. A caller may rely on that order only for its speed
-   * and its memory. A value has the same position in all pieces, because their lists of values only grow, unless
-   * `areValuesLocal` is true. A scan by pieces needs no memory for all events at once, and the data of a piece is in
+   * Passes the same events to `visit` chunk by chunk, in an order that is `unsorted` or `any`. A chunk is valid until
+   * `visit` returns. The chunks are usually in the order of arrival. A caller may rely on that order only for its speed
+   * and its memory. A value has the same position in all chunks, because their lists of values only grow, unless
+   * `areValuesLocal` is true. A scan by chunks needs no memory for all events at once, and the data of a chunk is in
    * the CPU cache while it is processed. Throws the same errors as `scan`.
    */
-  scanPieces(request: EventScanRequest, visit: PieceVisitor): void
+  scanChunks(request: EventScanRequest, visit: ChunkVisitor): void
   /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
   extent(projectId: number): EventExtent
   /** Returns the owners of all distinct ids. It costs as much as `extent`. */
@@ -313,7 +313,7 @@ export interface EventScanner {
    * Releases the results of earlier scans, whose memory the next scans reuse. The caller must not use these results any
    * more.
    */
-  giveBack(): void
+  releaseResults(): void
   /**
    * Releases everything that was read on this snapshot, so that its memory can be reused. It is absent if there is no
    * memory to release.

@@ -25,7 +25,7 @@ export function countsOf(keys: Uint32Array, count: number, size: number): Uint32
 
 /**
  * Returns the aggregate for each person number: `sum`, `avg`, `min`, `max`, or a quantile that is interpolated linearly
- * between neighbours. `persons` contains the person number of each event. Numbers may also be texts. The aggregate of a
+ * between neighbors. `persons` contains the person number of each event. Numbers may also be texts. The aggregate of a
  * person without numbers is NaN.
  */
 export function aggregatesByPerson(
@@ -86,7 +86,7 @@ export function readNumber(value: unknown): number {
 }
 
 /**
- * Returns the quantile of sorted numbers, interpolated between neighbours. NaN comes after all numbers and does not
+ * Returns the quantile of sorted numbers, interpolated between neighbors. NaN comes after all numbers and does not
  * count. Returns NaN if there are no numbers.
  */
 export function quantileOf(sorted: Float64Array, quantile: number): number {

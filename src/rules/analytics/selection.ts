@@ -8,7 +8,7 @@ const ROUNDS_USUAL = 64
 
 /**
  * Returns the number that would be at `place` if the list were sorted, or NaN if there is no such position. It changes
- * the order of the list: afterwards, no number before the position is larger, and no number after it is smaller. The
+ * the order of the list: afterward, no number before the position is larger, and no number after it is smaller. The
  * cost is linear, a few ns for each number.
  */
 export function selectPlace(numbers: Float64Array, place: number): number {

@@ -131,7 +131,7 @@ function acceptRegular(
   return { projectId: project.id, eventCount: scanner.eventCount }
 }
 
-/** Accepts a body that the scanner did not recognise. JSON.parse and the schemas check it. */
+/** Accepts a body that the scanner did not recognize. JSON.parse and the schemas check it. */
 function acceptParsed(
   request: CaptureRequest,
   { directory, slowBytesMax, outlinedBytesMax, checkTime }: AcceptTools,

@@ -127,7 +127,7 @@ class OutlineWalk implements BodyOutline {
         this.#cut(position + 1, end)
         position = end + 1
       }
-      position = this.#pieceEnd(position, 1)
+      position = this.#valueEnd(position, 1)
       this.#count()
       if (bytes[position] === CLOSE_OBJECT) return position
       if (bytes[position] !== COMMA) throw notJson()
@@ -145,7 +145,7 @@ class OutlineWalk implements BodyOutline {
     if (bytes[position] === CLOSE_ARRAY) return position
     while (true) {
       this.#values = 0
-      const end = this.#pieceEnd(position, depth)
+      const end = this.#valueEnd(position, depth)
       if (end === position) throw notJson()
       this.#addRange(position, end)
       if (bytes[end] === CLOSE_ARRAY) return end
@@ -158,7 +158,7 @@ class OutlineWalk implements BodyOutline {
    * Returns the offset of the byte that follows the value at `start`: a comma, a closing bracket, or the end of the
    * text.
    */
-  #pieceEnd(start: number, depth: number): number {
+  #valueEnd(start: number, depth: number): number {
     const bytes = this.#bytes
     let open = depth
     for (let position = start; position < bytes.length; position++) {

@@ -21,7 +21,7 @@ const NO_DISTINCT_ID = drop('no_distinct_id')
 const IGNORED = drop('ignored_event')
 
 /**
- * Normalises one event and returns the form in which it is stored, or the reason why it is dropped. The structure of
+ * Normalizes one event and returns the form in which it is stored, or the reason why it is dropped. The structure of
  * the event must have been checked, and it must be clean (no lone surrogates, NUL, `__proto__` or infinite numbers).
  * The function takes ownership of the event and changes it. `rawBytes` is the length of its JSON in bytes; the
  * properties are measured only if it exceeds the limit. It never throws for a value that JSON can express.

@@ -1,6 +1,6 @@
 /**
- * Recognises a line of Tenrec's own export by its bytes, so that an import can forward the line without parsing it. It
- * recognises only the exact form that the export writes. It does not check the content of the properties, so the sender
+ * Recognizes a line of Tenrec's own export by its bytes, so that an import can forward the line without parsing it. It
+ * recognizes only the exact form that the export writes. It does not check the content of the properties, so the sender
  * of the result must prove it to be well-formed (scanner/).
  */
 
@@ -69,7 +69,7 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   const tail = positionAfter(bytes, at, PROPERTIES)
   if (tail < 0 || tail > end - 2) return false
   // If the properties contain an elements chain too, it would take precedence over the chain of the line. Such a line
-  // is not recognised.
+  // is not recognized.
   return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
 }
 

@@ -1,4 +1,4 @@
-/** Plain data types that the ingestion rules exchange. They have no behaviour. */
+/** Plain data types that the ingestion rules exchange. They have no behavior. */
 import type { JsonObject, OwnObject } from '../../base/json.ts'
 import type { AutomaticValues } from '../persons/automatic-properties.ts'
 import type { LossReason } from './drop-reasons.ts'
@@ -56,7 +56,7 @@ export const PERSON_MODES = ['full', 'propertyless', 'force_upgrade'] as const
 export type PersonMode = (typeof PERSON_MODES)[number]
 
 /**
- * An event after normalisation, in its compact stored form. Values that can be derived from the rest (automatic `$set`
+ * An event after normalization, in its compact stored form. Values that can be derived from the rest (automatic `$set`
  * and `$set_once` entries) are left out; `expandProperties` adds them again.
  */
 export interface NormalisedEvent {
@@ -64,7 +64,7 @@ export interface NormalisedEvent {
   readonly distinctId: string
   readonly timestampMs: number
   /**
-   * The client's properties after normalisation, without automatic entries of `$set` and `$set_once`. The event owns
+   * The client's properties after normalization, without automatic entries of `$set` and `$set_once`. The event owns
    * the object, so a caller may keep it. A property that was removed has the value undefined, because deleting a key
    * makes V8 slow on the whole object.
    */
@@ -118,7 +118,7 @@ export interface EventCells {
   /** Returns blank memory for a column or for a table of columns, or null if there is none left. */
   takeBlock(): ColumnBlock | null
   /** Releases a block. The caller must have set all of its memory to zeros. */
-  giveBack(block: ColumnBlock): void
+  releaseBlock(block: ColumnBlock): void
   /** The number of added properties. Their names and values are in `addedNames` and `addedValues`. */
   readonly addedCount: number
   readonly addedNames: readonly string[]

@@ -13,7 +13,7 @@ const AGENT_NAMES = ['$raw_user_agent', '$user_agent', '$useragent', '$user-agen
 const DESCRIBED_BY = ['$browser', '$browser_version', '$os', '$device', '$device_type'] as const
 
 /**
- * For each browser: its name, the pattern that recognises it, and the pattern that precedes its version. The first row
+ * For each browser: its name, the pattern that recognizes it, and the pattern that precedes its version. The first row
  * that matches counts.
  */
 const BROWSERS: readonly (readonly [name: string, sign: RegExp, version: RegExp | null])[] = [

@@ -1,6 +1,6 @@
 /**
  * Replaces secrets in text that a client sent, so that the text can be stored and shown. The text may be JSON, a form,
- * headers or a broken mixture of them, and it may be cut off. So secrets are recognised by the words around them:
+ * headers or a broken mixture of them, and it may be cut off. So secrets are recognized by the words around them:
  *
  *   {"$set": {"db_password": "a b"}}    password=a%20b&event=x    Cookie: sid=a; b=c    Bearer abc.def
  *             name          value       name    value             name    value         value

@@ -138,7 +138,7 @@ export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {
     return ofDenominator
   }
   const mean = numeratorSum / denominatorSum
-  // The sum of (numerator − R · denominator) over all persons is zero, so the sum of its squares is already the centred
+  // The sum of (numerator − R · denominator) over all persons is zero, so the sum of its squares is already the centered
   // one.
   const squares = numeratorSquares - 2 * mean * sample.products + mean * mean * denominatorSquares
   const largest = numeratorSquares + mean * mean * denominatorSquares

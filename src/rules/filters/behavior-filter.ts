@@ -1,5 +1,5 @@
 /**
- * Filters on the behaviour of persons, which only the rule of a cohort may contain. They say which event a person must
+ * Filters on the behavior of persons, which only the rule of a cohort may contain. They say which event a person must
  * have, how often, and when. This file reads them from client input; rules/queries/cohort-members.ts finds the persons.
  * Source: docs/compatibility/persons.md, "Cohorts by behavior".
  */
@@ -19,7 +19,7 @@ const COUNT_OPERATORS = ['gte', 'lte', 'gt', 'lt', 'eq', 'exact'] as const
 /** The units of time. Days and longer units follow the calendar in the zone of the project. */
 const TIME_UNITS = ['hour', 'day', 'week', 'month', 'year'] as const
 const EVENT_TYPES = ['events', 'actions'] as const
-/** The types of filters on events in a behaviour. */
+/** The types of filters on events in a behavior. */
 const EVENT_FILTER_TYPES: readonly unknown[] = ['event', 'element']
 
 /** The length of each unit in years, rounded up, to refuse filters that look back too far. */
@@ -44,7 +44,7 @@ export type CountOperator = (typeof COUNT_OPERATORS)[number]
 /** A unit of time. */
 export type TimeUnit = (typeof TIME_UNITS)[number]
 
-/** The members that each kind of behaviour needs, in addition to the event and the time. */
+/** The members that each kind of behavior needs, in addition to the event and the time. */
 const KINDS = {
   performed_event: [],
   performed_event_multiple: ['count'],
@@ -56,7 +56,7 @@ const KINDS = {
 } as const
 /** One of `KINDS`. */
 export type BehaviorKind = keyof typeof KINDS
-/** The kinds of behaviour whose time may be given as dates. */
+/** The kinds of behavior whose time may be given as dates. */
 const DATED: readonly BehaviorKind[] = [
   'performed_event',
   'performed_event_multiple',
@@ -66,7 +66,7 @@ const DATED: readonly BehaviorKind[] = [
 /** Members that PostHog derives from the others. They are not stored. */
 const DERIVED: readonly string[] = ['bytecode', 'bytecode_error', 'conditionHash']
 
-/** A filter on the behaviour of a person. A member that the kind of behaviour does not use is absent. */
+/** A filter on the behavior of a person. A member that the kind of behavior does not use is absent. */
 export interface BehaviorFilter extends PropertyFilter {
   readonly type: 'behavioral'
   /** The name of the event, or the number of the action as text. */
@@ -75,10 +75,10 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly event_type: 'events' | 'actions'
   /** The filters of the event. All of them must hold. */
   readonly event_filters?: readonly PropertyFilter[]
-  /** How long before now the behaviour counts, in units. For `performed_event_regularly`, the length of a period. */
+  /** How long before now the behavior counts, in units. For `performed_event_regularly`, the length of a period. */
   readonly time_value?: number
   readonly time_interval?: TimeUnit
-  /** The dates between which the behaviour counts, in place of `time_value`. The default of the second date is now. */
+  /** The dates between which the behavior counts, in place of `time_value`. The default of the second date is now. */
   readonly explicit_datetime?: string
   readonly explicit_datetime_to?: string
   /** How often the event must have happened. */
@@ -98,20 +98,20 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly min_periods?: number
 }
 
-/** Returns whether a filter is about behaviour. */
+/** Returns whether a filter is about behavior. */
 export function isBehavior(filter: PropertyFilter): filter is BehaviorFilter {
   return filter.type === 'behavioral'
 }
 
 /**
- * Returns whether a tree contains a filter on behaviour. The members of a cohort with such a rule are calculated and
+ * Returns whether a tree contains a filter on behavior. The members of a cohort with such a rule are calculated and
  * stored.
  */
 export function hasBehavior(tree: FilterGroup | null): boolean {
   return tree !== null && filtersOf(tree).some(isBehavior)
 }
 
-/** Returns all filters of a tree. A filter on behaviour is replaced by its filters on the event. */
+/** Returns all filters of a tree. A filter on behavior is replaced by its filters on the event. */
 export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
   return filtersOf(tree).flatMap((filter) =>
     isBehavior(filter) ? (filter.event_filters ?? []) : [filter],
@@ -119,7 +119,7 @@ export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
 }
 
 /**
- * Reads a filter on behaviour. If the filter is refused, returns the reason as a text that continues a sentence about
+ * Reads a filter on behavior. If the filter is refused, returns the reason as a text that continues a sentence about
  * the filter. `readEvent` reads a filter on the event, and returns null if it cannot be used.
  */
 export function readBehavior(
@@ -133,7 +133,7 @@ export function readBehavior(
 
 type Members = Partial<Record<keyof BehaviorFilter, unknown>>
 
-/** Reads the members of one filter on behaviour. Only the first fault is reported. */
+/** Reads the members of one filter on behavior. Only the first fault is reported. */
 class BehaviorReader {
   fault: string | null = null
   readonly #raw: JsonObject

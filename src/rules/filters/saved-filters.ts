@@ -60,7 +60,7 @@ export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilt
   })
 }
 
-/** Returns the faults of the filters on the event of a behaviour. */
+/** Returns the faults of the filters on the event of a behavior. */
 function eventFaults({ path, filter }: PlacedFilter): readonly FilterFault[] {
   const places = placedFilters(filter['event_filters'], 'event', `${path}.event_filters`)
   return places.flatMap((placed) =>

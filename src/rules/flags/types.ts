@@ -1,5 +1,5 @@
 /**
- * Plain data types of the flag rules: stored flags, requests and decisions. They have no behaviour. Source: interface
+ * Plain data types of the flag rules: stored flags, requests and decisions. They have no behavior. Source: interface
  * description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
  */
 import type { JsonObject } from '../../base/json.ts'

@@ -7,7 +7,7 @@ import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
 /**
- * The parts of a normalised event that the rules need. Its properties do not contain values that are derived from
+ * The parts of a normalized event that the rules need. Its properties do not contain values that are derived from
  * others.
  */
 export interface PersonEvent {
@@ -100,7 +100,7 @@ export interface PersonWorld {
   /**
    * Merges two persons: appends the distinct ids of `from` to the distinct ids of `into`, and deletes `from`. The uuid
    * of `from` is never used again. The flag overrides of `from` go to `into`, except for flags for which `into` has an
-   * override. Afterwards, `into` has one of the two numbers. The caller must then call `update(into)`.
+   * override. Afterward, `into` has one of the two numbers. The caller must then call `update(into)`.
    */
   merge(into: PersonState, from: PersonState): void
   /** Returns whether an event without a person was sent with this distinct_id while nobody owned it. */

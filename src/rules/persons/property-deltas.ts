@@ -12,7 +12,7 @@ import { PropertyTable } from './property-table.ts'
 import { updateProperties } from './property-updates.ts'
 
 /**
- * Returns the delta of a normalised event, or null if it has no updates. `automatic` has the same meaning as in
+ * Returns the delta of a normalized event, or null if it has no updates. `automatic` has the same meaning as in
  * `updateProperties`. For 20 automatic properties, it takes about 2 us.
  */
 export function deltaOf(event: JsonObject, automatic: AutomaticValues | undefined): string | null {

@@ -19,7 +19,7 @@ const GROWTH_FACTOR = 12
 const GROWTH_BYTES = 1024
 
 /**
- * Applies the updates of a normalised event to `table`, including automatic entries. `eventBytes` is the number of
+ * Applies the updates of a normalized event to `table`, including automatic entries. `eventBytes` is the number of
  * bytes of the event's JSON, and `bytesMax` is the limit for the table's JSON (0: no limit). An event that was read
  * into cells passes `automatic`, which is then not among its properties. Far from the limit, an event with 20 automatic
  * properties takes about 0.7 us.

@@ -18,7 +18,7 @@ import { type FilterGroup, filtersOf, type PropertyFilter } from '../filters/fil
 import type { PersonCandidate, PersonTest } from '../filters/person-filter.ts'
 import { firstIdOfPersons } from './owner-bits.ts'
 import { PacedLimits } from './paced-limits.ts'
-import { type QueryScan, type QueryShard, scanShard, scanShardPieces } from './query-kind.ts'
+import { type QueryScan, type QueryShard, scanShard, scanShardChunks } from './query-kind.ts'
 
 const HOUR_MS = 3_600_000
 /**
@@ -220,7 +220,7 @@ class BehaviorBits {
       hasProfile: true,
       looksAt: () => 'persons',
     }
-    scanShardPieces(this.#shard, scan, ({ count, persons }) => {
+    scanShardChunks(this.#shard, scan, ({ count, persons }) => {
       for (let row = 0; row < count; row++) visit(persons[row] ?? 0)
     })
   }
@@ -260,7 +260,7 @@ class BehaviorBits {
       hasProfile: true,
       looksAt: () => 'all',
     }
-    scanShardPieces(this.#shard, scan, ({ count, persons, timesMs, seriesMasks }) => {
+    scanShardChunks(this.#shard, scan, ({ count, persons, timesMs, seriesMasks }) => {
       for (let row = 0; row < count; row++) {
         const person = persons[row] ?? 0
         const timeMs = timesMs[row] ?? 0
@@ -298,7 +298,7 @@ class BehaviorBits {
       if ((series & 2) !== 0 && timeMs - (lastMs[person] ?? 0) <= withinMs) this.#set(person, mask)
       if ((series & 1) !== 0) lastMs[person] = timeMs
     }
-    this.#shard.scanner.giveBack()
+    this.#shard.scanner.releaseResults()
   }
 
   /**

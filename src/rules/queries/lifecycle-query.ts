@@ -248,7 +248,7 @@ function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
   const { filter, series } = plan
   const scan = { filter, series: [series.match], ...scanned }
   const [came = nobody] = scanIdBits(shard, scan, periods)
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return came
 }
 

@@ -12,7 +12,7 @@ import { onlyPeriod, type Periods } from '../analytics/periods.ts'
 import { PERSON_BITS_BYTES_MAX } from './limits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
-import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
+import { type QueryScan, type QueryShard, scanShardChunks } from './query-kind.ts'
 
 /**
  * For each period, the persons that had events in it: person number P has bit P % 32 of word P / 32. Null means that
@@ -45,12 +45,12 @@ export function scanIdBits(
   const onlyOf = (within: DateRange) => (periods === null ? 0 : onlyPeriod(periods, within))
   const looksAt = (within: DateRange) =>
     found.length === 1 && onlyOf(within) !== null ? 'persons' : 'all'
-  scanShardPieces(shard, { ...scan, looksAt, areIds: true }, (piece, within) => {
+  scanShardChunks(shard, { ...scan, looksAt, areIds: true }, (chunk, within) => {
     const only = onlyOf(within)
     for (const [series, rows] of found.entries()) {
       const mask = found.length === 1 ? null : 1 << series
-      if (only !== null) markAll(piece, mask, rows.at(only))
-      else if (periods !== null) markPeriods(piece, periods, mask, rows)
+      if (only !== null) markAll(chunk, mask, rows.at(only))
+      else if (periods !== null) markPeriods(chunk, periods, mask, rows)
     }
   })
   return found.map(({ rows }) => rows)

@@ -7,11 +7,11 @@ import type { JsonObject } from '../../base/json.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import type {
   ActionStepMatch,
+  ChunkVisitor,
   EventColumns,
   EventPart,
   EventScanner,
   EventScanRequest,
-  PieceVisitor,
 } from '../analytics/event-columns.ts'
 import type { EventView } from '../events/event-queries.ts'
 import type { ExperimentDefinition } from '../experiments/experiment-definition.ts'
@@ -28,7 +28,7 @@ export interface QueryContext {
   readonly nowMs: number
   /** The list of filters, as the project stores it. */
   readonly testAccountFilters: readonly unknown[]
-  /** The rules that normalise paths, as the project stores them. The default is none. */
+  /** The rules that normalize paths, as the project stores them. The default is none. */
   readonly pathCleaningFilters?: readonly unknown[]
   /** The rules for the channels of sessions, as the project stores them. The default is none. */
   readonly channelTypeRules?: readonly unknown[]
@@ -204,9 +204,9 @@ export function scanShard(shard: ScannedShard, scan: QueryScan): EventColumns {
   return shard.scanner.scan(requestOf(shard, scan))
 }
 
-/** Scans the events of a shard piece by piece, as `EventScanner.scanPieces` does. */
-export function scanShardPieces(shard: QueryShard, scan: QueryScan, visit: PieceVisitor): void {
-  shard.scanner.scanPieces(requestOf(shard, scan), visit)
+/** Scans the events of a shard chunk by chunk, as `EventScanner.scanChunks` does. */
+export function scanShardChunks(shard: QueryShard, scan: QueryScan, visit: ChunkVisitor): void {
+  shard.scanner.scanChunks(requestOf(shard, scan), visit)
 }
 
 function requestOf({ context, part }: ScannedShard, scan: QueryScan): EventScanRequest {

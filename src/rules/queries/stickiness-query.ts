@@ -202,7 +202,7 @@ function bitsOf(
   if (series.length === 0 || scan.fromMs > scan.toMs) return []
   const match = series.map((one) => one.series.match)
   const found = scanIdBits(shard, { ...scan, series: match }, bucketsOf(range))
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return found
 }
 
@@ -294,7 +294,7 @@ function countsOf(
     }
     return { counts, keys, numbers }
   })
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return counted
 }
 

@@ -185,7 +185,7 @@ export class DirectoryEnvironment {
         return result
       })
     } catch (error) {
-      // The state after a failed commit is unknown, so nothing may be written afterwards.
+      // The state after a failed commit is unknown, so nothing may be written afterward.
       this.#hasFailed = isComplete
       throw error
     } finally {

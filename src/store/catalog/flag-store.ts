@@ -394,7 +394,7 @@ export class FlagStore {
         return result
       })
     } catch (error) {
-      // The state after a failed commit is unknown, so nothing may be written afterwards.
+      // The state after a failed commit is unknown, so nothing may be written afterward.
       this.#hasFailed = isComplete
       throw error
     }

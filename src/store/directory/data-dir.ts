@@ -277,7 +277,7 @@ export function requireAgreement(path: string, isAlone = false): void {
 /**
  * Returns the size on the disk of the data file of an environment, or of all log files, in bytes. Returns 0 if there is
  * no such file. Free pages that were released to the file system take no space on the disk, so they do not count,
- * although they count towards the length of the file.
+ * although they count toward the length of the file.
  */
 export function storeBytes(dataDir: string, name: PartName): number {
   if (name === 'log') return logBytes(dataDir)

@@ -172,7 +172,7 @@ export class DecisionSourceReader {
     if (performance.now() - this.#refreshedAtMs > DECISION_SNAPSHOT_MS_MAX) this.refresh()
   }
 
-  /** The position in the log at the last `freshen`. Everything that is read afterwards is at least as new. */
+  /** The position in the log at the last `freshen`. Everything that is read afterward is at least as new. */
   get position(): number {
     return this.#position
   }

@@ -47,7 +47,7 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
 
   /**
    * Merges the overrides of two persons. Overrides of `into` take precedence over those of `from`. They are stored
-   * under `kept`, which is one of the two person numbers; the other number has none afterwards. If it throws
+   * under `kept`, which is one of the two person numbers; the other number has none afterward. If it throws
    * `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {

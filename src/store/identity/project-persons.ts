@@ -360,7 +360,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Deletes a person. Its ids have no owner afterwards, and its events up to `sequence` will never have an owner again.
+   * Deletes a person. Its ids have no owner afterward, and its events up to `sequence` will never have an owner again.
    */
   deletePerson(person: PersonState, sequence: number, deletedAtMs: number): void {
     const entry = this.#entry(person.number)

@@ -89,7 +89,7 @@ export function readWitness(table: Table): Witness {
 }
 
 /**
- * Stores each number of `seen` that is larger than the one in `last`. Returns the numbers that are stored afterwards.
+ * Stores each number of `seen` that is larger than the one in `last`. Returns the numbers that are stored afterward.
  * Call it only within a write transaction.
  */
 export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {

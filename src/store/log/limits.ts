@@ -19,7 +19,7 @@ export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
  * log are made small again.
  */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024
-/** The largest number of files that one append removes, so that no acknowledgement waits for a long cleanup. */
+/** The largest number of files that one append removes, so that no acknowledgment waits for a long cleanup. */
 export const LOG_FILES_REMOVED_MAX = 4
 /**
  * The largest number of bytes of unprocessed blocks whose checksums are verified at the start. The checksums of further

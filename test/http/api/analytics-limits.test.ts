@@ -110,7 +110,7 @@ t.test('a scan stops within a segment', async (t) => {
     ['persons', all('name', 'person')],
     ['distinct ids', all('distinct_id', 'event')],
   ]
-  /** Returns the number of checks in a scan that is cancelled at the check with this number. */
+  /** Returns the number of checks in a scan that is canceled at the check with this number. */
   const looksOf = (filter: FilterGroup | null, last: number): readonly [string, number] => {
     let looks = 0
     const isCancelled = (): boolean => ++looks >= last

@@ -201,7 +201,7 @@ t.test('routes require a key, a project and the right method', async (t) => {
   }
 })
 
-t.test('a query is cancelled when its client disconnects', async (t) => {
+t.test('a query is canceled when its client disconnects', async (t) => {
   const { store, port } = await startPersons(t)
   store.isStalled = true
   const socket = connect(port, '127.0.0.1')

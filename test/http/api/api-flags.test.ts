@@ -6,9 +6,9 @@
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import {
-  type FlagsFilePiece,
+  type FlagsFileChunk,
   type FlagsFileTask,
-  flagsFilePiece,
+  flagsFileChunk,
 } from '../../../src/engine/threads/flags-file.ts'
 import type { Flag, FlagSet } from '../../../src/rules/flags/types.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
@@ -550,8 +550,8 @@ t.test('the parts of a long file are one file, whatever happens between them', a
     const texts: string[] = []
     let rest: FlagsFileTask | null = start
     while (rest !== null) {
-      const made: FlagsFilePiece = flagsFilePiece(rest, setOf(texts.length))
-      texts.push(Buffer.from(made.piece).toString())
+      const made: FlagsFileChunk = flagsFileChunk(rest, setOf(texts.length))
+      texts.push(Buffer.from(made.chunk).toString())
       rest = made.rest
     }
     return { texts, keys: (JSON.parse(texts.join('')) as { flags: Flag[] }).flags.map(keyOf) }

@@ -10,7 +10,7 @@ import { toCsv } from '../../../src/base/csv.ts'
 import { RowsWriter } from '../../../src/base/rows-writer.ts'
 import { ServiceMetrics } from '../../../src/engine/front/service-metrics.ts'
 import { LongReads } from '../../../src/engine/threads/long-reads.ts'
-import { makeTablePiece, type TableState } from '../../../src/engine/threads/table-tasks.ts'
+import { makeTableChunk, type TableState } from '../../../src/engine/threads/table-tasks.ts'
 import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/waiting-answers.ts'
 import { personBody } from '../../../src/rules/persons/person-answer.ts'
 import { decodeGroup, encodeGroup } from '../../../src/store/events/format/segment-format.ts'
@@ -34,18 +34,18 @@ t.test('a table that is made in chunks equals a table that is made at once', asy
   const tools = { stores: { reader: log.reader }, cancelled }
   const texts: string[] = []
   let table: typeof LIST | TableState | null = LIST
-  let pieces = 0
+  let chunks = 0
   while (table !== null) {
-    const { piece, rest } = makeTablePiece(tools, table)
-    t.ok(piece.length < MIB, `a chunk of ${piece.length} bytes`)
-    texts.push(new TextDecoder().decode(piece))
+    const { chunk, rest } = makeTableChunk(tools, table)
+    t.ok(chunk.length < MIB, `a chunk of ${chunk.length} bytes`)
+    texts.push(new TextDecoder().decode(chunk))
     table = rest
-    pieces++
+    chunks++
   }
-  t.ok(pieces > 5, `${pieces} chunks`)
+  t.ok(chunks > 5, `${chunks} chunks`)
   t.ok(texts.join('') === toCsv(log.reader.persons().list(LIST).results.map(personBody)))
   Atomics.store(cancelled, 0, 1)
-  t.throws(() => makeTablePiece(tools, LIST), 'no chunk is made without a reader')
+  t.throws(() => makeTableChunk(tools, LIST), 'no chunk is made without a reader')
 })
 
 t.test('a page of text ends before its limit, but contains at least one row', async (t) => {

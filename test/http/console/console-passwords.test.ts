@@ -271,5 +271,5 @@ t.test('logins wait for their turn, and too many are refused', async (t) => {
   const checks = Array.from({ length: calls }, () => passwords.isRight(PASSWORD, CHEAP))
   await t.rejects(passwords.isRight(PASSWORD, CHEAP), { code: 'server_error' })
   t.strictSame(new Set(await Promise.all(checks)), new Set([true]))
-  t.equal(await passwords.isRight(PASSWORD, CHEAP), true, 'afterwards there is room again')
+  t.equal(await passwords.isRight(PASSWORD, CHEAP), true, 'afterward there is room again')
 })

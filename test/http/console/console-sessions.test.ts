@@ -132,7 +132,7 @@ t.test(
       ['no header', { 'X-Tenrec-Console': '' }],
       ['another header', { 'X-Tenrec-Console': '0' }],
       ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
-      ['a neighbour of the site', { 'Sec-Fetch-Site': 'same-site' }],
+      ['a neighbor of the site', { 'Sec-Fetch-Site': 'same-site' }],
       ['typed by hand', { 'Sec-Fetch-Site': 'none' }],
       ['another origin', { 'Sec-Fetch-Site': '', Origin: 'https://evil.example' }],
       ['the same host with another port', { 'Sec-Fetch-Site': '', Origin: 'http://127.0.0.1:1' }],

@@ -1,5 +1,5 @@
 /**
- * Compressed, encoded and mislabelled bodies that no correct client sends, and valid bodies with flipped bytes, against
+ * Compressed, encoded and mislabeled bodies that no correct client sends, and valid bodies with flipped bytes, against
  * the built daemon. Each gets a clear 4xx within bounded time and memory, and nothing is stored. A valid client on the
  * same daemon is not affected.
  *

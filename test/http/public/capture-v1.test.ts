@@ -230,7 +230,7 @@ t.test('bodies in all encodings of SDKs are accepted, small and large', async (t
       t.match({ status, refusal }, { status: 415, refusal: { code, detail: /gzip/ } }, encoding)
     }
     const known = await daemon.ask(EVENTS, { method: 'POST', headers, body: zipped })
-    t.equal(known.status, 200, `gzip is recognised, though it is declared as ${encoding}`)
+    t.equal(known.status, 200, `gzip is recognized, though it is declared as ${encoding}`)
   }
   const bomb = zlib.brotliCompressSync(Buffer.alloc(64 * 1024 * 1024, ' '), FAST)
   const headers = headersOf(daemon.key(), { 'Content-Encoding': 'br' })

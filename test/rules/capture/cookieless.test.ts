@@ -248,7 +248,7 @@ async function browse(daemon: SpawnedDaemon, address: string, index: number): Pr
 }
 
 t.test(
-  'cookieless visitors work on every path, after a crash, anonymised, and for flags',
+  'cookieless visitors work on every path, after a crash, anonymized, and for flags',
   async (t) => {
     const dataDir = `${t.testdir()}/data`
     let daemon = await spawnDaemon({ dataDir })

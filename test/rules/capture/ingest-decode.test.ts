@@ -153,7 +153,7 @@ t.test('base64 is decoded in every spelling', async (t) => {
   )
 })
 
-t.test('forms are recognised by media type and by content', async (t) => {
+t.test('forms are recognized by media type and by content', async (t) => {
   const data = encodeURIComponent(JSON_TEXT)
   t.equal(decode({ body: `a=1&data=${data}&b`, contentType: `${FORM}; charset=utf-8` }), JSON_TEXT)
   t.equal(decode({ body: `_=17&data=${data}`, contentType: 'text/plain' }), JSON_TEXT)

@@ -371,7 +371,7 @@ t.test('expanding twice equals expanding once, and agrees with the updates', asy
   )
 })
 
-t.test('normalisation never throws, and its result is clean and survives JSON', async () => {
+t.test('normalization never throws, and its result is clean and survives JSON', async () => {
   const key = fc.constantFrom(
     'event',
     'distinct_id',
@@ -429,7 +429,7 @@ t.test('normalisation never throws, and its result is clean and survives JSON', 
   )
 })
 
-t.test('addresses are normalised', async (t) => {
+t.test('addresses are normalized', async (t) => {
   const forwarded: [string, string][] = [
     ['1.2.3.4', '1.2.3.4'],
     [' 1.2.3.4 , 10.0.0.1', '1.2.3.4'],

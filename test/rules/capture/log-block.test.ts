@@ -120,7 +120,7 @@ const ONE: Request = {
   ],
 }
 
-t.test('neighbouring events with other senders keep their addresses', async (t) => {
+t.test('neighboring events with other senders keep their addresses', async (t) => {
   const addresses = ['192.0.2.10', '192.0.2.10', '192.0.2.11', '', '', '192.0.2.1', '2001:db8::1']
   const records = readBlock(blockOf(addresses.map((address) => ({ ...ONE, address }))))
   t.same(

@@ -124,7 +124,7 @@ t.test('no part of a secret is shown if its name or its value has escapes of JSO
   t.end()
 })
 
-t.test('secrets without a name are recognised by their form', (t) => {
+t.test('secrets without a name are recognized by their form', (t) => {
   for (const [text, wanted] of [
     ['a phx_abc123, b', 'a [redacted], b'],
     ['{"k":"phs_abc"}', '{"k":"[redacted]"}'],

@@ -161,7 +161,7 @@ t.test('no odd number leads to NaN or to an infinite number', async (t) => {
     see(winsorBounds([1, number], { low: 0, high: 1 }), `value ${number}`)
     see(winsorBounds([1, 2], { low: number, high: 1 }), `low ${number}`)
     see(winsorBounds([1, 2], { low: 0, high: number }), `high ${number}`)
-    see(winsorisedSample([1, number], { low: 0, high: 9 }), `winsorised ${number}`)
+    see(winsorisedSample([1, number], { low: 0, high: 9 }), `winsorized ${number}`)
     see(winsorisedSample([1, 2], { low: number, high: number }), `bounds ${number}`)
   }
   t.strictSame(differences.list(), [])

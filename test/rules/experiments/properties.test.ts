@@ -325,7 +325,7 @@ t.test(
           if (otherP < pValue) differences.ok((discovered[other] ?? 0) <= ofDiscovery, 'monotone')
         }
       }
-      differences.same(holmAdjusted([...pValues].reverse()), [...holm].reverse(), 'relabelled')
+      differences.same(holmAdjusted([...pValues].reverse()), [...holm].reverse(), 'relabeled')
     })
     t.equal(found, '')
   },
@@ -375,7 +375,7 @@ t.test('an unrelated period before changes little, and a constant one adds nothi
       return
     }
     differences.ok(adjusted.remainingVariance <= 1 + 1e-9, 'never more variance')
-    differences.ok(isNear(adjusted.theta, reversed.theta), 'relabelled')
+    differences.ok(isNear(adjusted.theta, reversed.theta), 'relabeled')
     // The weighted mean of all variants stays what it was.
     const total = (of: readonly VariantEstimate[]): number =>
       of.reduce((sum, { persons, mean }) => sum + persons * mean, 0)
@@ -385,7 +385,7 @@ t.test('an unrelated period before changes little, and a constant one adds nothi
   t.equal(found, '')
 })
 
-t.test('winsorised values keep their order and stay within the bounds', async (t) => {
+t.test('winsorized values keep their order and stay within the bounds', async (t) => {
   const values = fc.array(fc.double({ min: -1e6, max: 1e6, noNaN: true }), {
     minLength: 2,
     maxLength: 50,

@@ -176,7 +176,7 @@ t.test(
 
 t.test('messages of every length that fits, and the first lengths that do not fit', async (t) => {
   for (const salt of SALT_NAMES) {
-    // Neighbouring lengths with a different number of blocks, and one that does not fit.
+    // Neighboring lengths with a different number of blocks, and one that does not fit.
     const prefixes = ['p', 'p'.repeat(63), 'p'.repeat(400), 'p'.repeat(2000)].map(
       (text) => [text, new HashPrefix(text, salt)] as const,
     )

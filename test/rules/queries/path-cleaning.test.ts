@@ -1,5 +1,5 @@
 /**
- * Tests path cleaning rules, and that they stop when the query is cancelled.
+ * Tests path cleaning rules, and that they stop when the query is canceled.
  *
  * @lane quick
  */

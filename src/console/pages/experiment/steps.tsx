@@ -2,7 +2,7 @@
 import { Ask, go, inProjectPath, may, patch, post, say } from '../../kit.ts'
 import { CONCLUSIONS, type Experiment, stateOf } from './words.ts'
 
-const JUDGED = [['', 'No judgement yet'], ...CONCLUSIONS] as const
+const JUDGED = [['', 'No judgment yet'], ...CONCLUSIONS] as const
 const COMMENT = { label: 'Comment', type: 'area' } as const
 
 interface StepProps {
@@ -78,7 +78,7 @@ function End({ experiment: { id, feature_flag_key: key } }: StepProps) {
       label="End"
       title="End the experiment?"
       action="End the experiment"
-      fields={{ conclusion: { kind: 'choice', label: 'Judgement', options: JUDGED }, comment: COMMENT }}
+      fields={{ conclusion: { kind: 'choice', label: 'Judgment', options: JUDGED }, comment: COMMENT }}
       submit={async (values) => {
         await post('project/experiments/{id}/end/', { id }, judgement(values))
         say('The experiment has ended.')
@@ -102,7 +102,7 @@ function Ship({ experiment: { id, feature_flag_key: key, parameters, end_date: e
       isDangerous
       fields={{
         variant: { kind: 'choice', label: 'Variant', options: variants, value: variants.at(-1)?.[0] ?? '' },
-        conclusion: { kind: 'choice', label: 'Judgement', options: JUDGED },
+        conclusion: { kind: 'choice', label: 'Judgment', options: JUDGED },
         comment: COMMENT,
       }}
       submit={async ({ variant, ...values }) => {
@@ -159,7 +159,7 @@ function Archive({ experiment: { id, archived } }: StepProps) {
 function Reset({ experiment: { id } }: StepProps) {
   return (
     <Ask label="Reset" title="Reset the experiment?" submit={() => post('project/experiments/{id}/reset/', { id }, {})}>
-      It becomes a draft again, without start, end and judgement. The events stay, and the flag stays as it is.
+      It becomes a draft again, without start, end and judgment. The events stay, and the flag stays as it is.
     </Ask>
   )
 }

@@ -17,7 +17,7 @@ interface TotalsProps {
 export function Totals({ query, results, view: View }: TotalsProps) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set())
   const series = seriesIn(query, results)
-  // A hidden series is emptied and not removed, so that the other lines keep their colours.
+  // A hidden series is emptied and not removed, so that the other lines keep their colors.
   const shown = useMemo(
     () =>
       series === null || hidden.size === 0 ? results : series.map((one, at) => (hidden.has(at) ? emptied(one) : one)),

@@ -74,7 +74,7 @@ function Bars({ flag: { key: name, filters }, results, hours: count }: BarsProps
   const variants = (filters.multivariate?.variants ?? []).map(({ key }) => key)
   const hours = hoursUntil(Date.now(), count)
   const found = new Set(results.map(({ value }) => wordOf(value)))
-  // Variants are in the order of the flag, so that they have the same colours as elsewhere on the page.
+  // Variants are in the order of the flag, so that they have the same colors as elsewhere on the page.
   const values = [...variants.filter((key) => found.delete(key)), ...[...found].sort().reverse()]
   const counts = new Map(results.map(({ at, value, count: times }) => [`${Date.parse(at)} ${wordOf(value)}`, times]))
   const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))

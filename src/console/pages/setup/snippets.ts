@@ -4,7 +4,7 @@
  */
 import { loaderLine } from '../../kit.ts'
 
-/** A piece of code for one language or SDK. `text` returns the code. */
+/** Code for one language or SDK. `text` returns the code. */
 export interface Snippet {
   /** The value in the URL that chooses this snippet. */
   readonly id: string

@@ -13,11 +13,11 @@ interface Page {
   copies: number
 }
 
-/** A copy of a block. It is valid until `give` is called. */
+/** A copy of a block. It is valid until `release` is called. */
 export interface BlockCopy {
   readonly block: Buffer
   /** Releases the copy. Call it once. */
-  give(): void
+  release(): void
 }
 
 /** The memory for block copies of one outbox. */
@@ -32,7 +32,7 @@ export class BlockMemory {
     block.set(new Uint8Array(buffer, 0, bytes))
     page.used += bytes
     page.copies++
-    return { block, give: () => this.#give(page) }
+    return { block, release: () => this.#release(page) }
   }
 
   #pageFor(bytes: number): Page {
@@ -43,7 +43,7 @@ export class BlockMemory {
     return this.#filling
   }
 
-  #give(page: Page): void {
+  #release(page: Page): void {
     page.copies--
     if (page.copies > 0) return
     page.used = 0

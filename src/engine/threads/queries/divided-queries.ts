@@ -197,7 +197,7 @@ export class DividedQueries {
 
   /**
    * Sends the query to all threads at once, each for its part. If one of them can answer the whole query, the others
-   * are cancelled.
+   * are canceled.
    */
   #askAll(task: QueryTask, answerer: number, options: CallOptions): Promise<Answered | Divided> {
     const count = this.#pool.analyticsThreads

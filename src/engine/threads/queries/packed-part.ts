@@ -17,7 +17,7 @@ export interface PackedPart {
 const COPIED = 0
 const HANDED_OVER = 1
 
-/** Packs a result. Do not use the result afterwards. Throws if it is not plain data. */
+/** Packs a result. Do not use the result afterward. Throws if it is not plain data. */
 export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()

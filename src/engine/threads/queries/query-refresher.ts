@@ -1,6 +1,6 @@
 /**
  * Refreshes repeated queries, such as those of a dashboard, when events are stored, so that the next request finds its
- * answer ready. No client waits for this work. It is cancelled when a client sends any other query, and it may use only
+ * answer ready. No client waits for this work. It is canceled when a client sends any other query, and it may use only
  * a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
@@ -28,7 +28,7 @@ export interface RefreshedQuery<Task> {
 
 /**
  * Refreshes the answer of one query. Resolves with false if the thread has cached nothing for the query. Rejects if the
- * refresh was cancelled.
+ * refresh was canceled.
  */
 export type Refresh<Task> = (
   query: RefreshedQuery<Task>,
@@ -42,7 +42,7 @@ interface Running {
 
 /**
  * The outcome of a refresh. `done`: the answer is refreshed. `forgotten`: the query will not be refreshed any more.
- * `given up`: the refresh was cancelled and must start again.
+ * `given up`: the refresh was canceled and must start again.
  */
 type Outcome = 'done' | 'forgotten' | 'given up'
 

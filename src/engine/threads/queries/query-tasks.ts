@@ -1,5 +1,5 @@
 /**
- * Runs queries on analytics threads. A query reads one snapshot, has a time limit, and is cancelled when nobody waits
+ * Runs queries on analytics threads. A query reads one snapshot, has a time limit, and is canceled when nobody waits
  * for it any more. The answer is its final text, which the main thread sends unchanged.
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'

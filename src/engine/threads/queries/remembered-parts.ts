@@ -10,7 +10,7 @@ import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
 import {
   type QueryPage,
   type QueryShard,
-  scanShardPieces,
+  scanShardChunks,
 } from '../../../rules/queries/query-kind.ts'
 import {
   NEW_EVENTS_MAX,
@@ -233,7 +233,7 @@ function markPersonsAfter(
 ): void {
   const { fromMs, toMs } = range ?? ALWAYS
   const sequences = { after, through: Number.POSITIVE_INFINITY }
-  scanShardPieces(
+  scanShardChunks(
     { ...shard, part: { by: 'segments', index: 0, count: 1, sequences } },
     { fromMs, toMs, series: [EVERY_EVENT], order: 'any', isPersonsOnly: true },
     ({ persons }) => {

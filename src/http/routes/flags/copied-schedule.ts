@@ -72,7 +72,7 @@ export function requestOf(
 
 /**
  * Returns the scheduled change of a target that a former copy has made of the same change, or undefined. A ramp is
- * recognised by its condition and its guards, because its time and the steps that are left depend on the time of the
+ * recognized by its condition and its guards, because its time and the steps that are left depend on the time of the
  * copy. This includes a halted ramp, because a person decides whether it goes on.
  */
 export function scheduledAlready(

@@ -47,7 +47,7 @@ const INVITE = is.namedObject('Invite', {
   expires_at: is.TIME,
   link: is.about(
     is.nullable(is.TEXT),
-    'The code that accepts the invitation. It is shown only when the invitation is created, and is null afterwards.',
+    'The code that accepts the invitation. It is shown only when the invitation is created, and is null afterward.',
   ),
 })
 const DRAFT = is.named(

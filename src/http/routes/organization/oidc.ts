@@ -31,7 +31,7 @@ const START = is.named(
   is.options({
     return_to: is.about(
       is.text(PAGE_CHARACTERS_MAX),
-      'Path and query of the page of the console to show afterwards, such as /p/1/web.',
+      'Path and query of the page of the console to show afterward, such as /p/1/web.',
     ),
   }),
 )

@@ -281,7 +281,7 @@ class CaptureHandler {
       this.#options.onAccepted(projectId, eventCount, block.bytes)
       return
     }
-    block.slab?.give()
+    block.slab?.release()
     if (waiting.isLimited) this.#options.onLimited?.(projectId, eventCount)
     waiting.acknowledge(waiting.isLimited ? null : refused)
   }

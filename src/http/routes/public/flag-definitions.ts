@@ -10,7 +10,7 @@ import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import { definitionTexts } from '../../../rules/flags/flag-definitions.ts'
 import type { FlagSet } from '../../../rules/flags/types.ts'
 import { answerUnlessCached } from '../../server/etags.ts'
-import { textBody, textPieces } from '../../server/json-pieces.ts'
+import { textBody, textChunks } from '../../server/json-pieces.ts'
 import type { Answer } from '../../server/respond.ts'
 import {
   type AnyRoute,
@@ -120,9 +120,9 @@ export async function definitionsAnswer(
 async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Promise<Definitions> {
   const body: Buffer[] = []
   const hash = createHash('sha256')
-  for await (const piece of textPieces(definitionTexts(set, hasCohorts))) {
-    body.push(piece)
-    hash.update(piece)
+  for await (const chunk of textChunks(definitionTexts(set, hasCohorts))) {
+    body.push(chunk)
+    hash.update(chunk)
   }
   return { body, etag: `W/"${hash.digest('hex').slice(0, ETAG_CHARACTERS)}"` }
 }

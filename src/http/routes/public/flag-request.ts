@@ -279,7 +279,7 @@ function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): Evaluatio
 
 /**
  * Guesses whether a request that names no runtime comes from a user's device or from a server, because a flag may be
- * limited to one of them. Returns null if neither is recognised.
+ * limited to one of them. Returns null if neither is recognized.
  */
 function guessRuntime(
   head: Pick<RequestHead, 'userAgent' | 'origin' | 'isFromPage'>,

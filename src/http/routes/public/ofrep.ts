@@ -152,7 +152,7 @@ function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: Reque
 }
 
 /**
- * Returns the runtime of the client that sent a request. Browsers are recognised by their headers. Every other client
+ * Returns the runtime of the client that sent a request. Browsers are recognized by their headers. Every other client
  * of this protocol is a server.
  */
 function runtimeOf(head: RequestHead): EvaluationRuntime {

@@ -17,7 +17,7 @@ import { SDK_FILE_BYTES_MAX, SDK_FILES_MAX } from '../limits.ts'
 export const SDK_VERSION = '1.449.2'
 /** The name of the npm package, and of the folder in the data directory. */
 export const SDK_NAME = 'posthog-js'
-/** The licence of the files. It is served beside them. */
+/** The license of the files. It is served beside them. */
 export const SDK_LICENCE = 'LICENSE'
 
 /** If the package is not found, it is looked for again after this time, in milliseconds. */

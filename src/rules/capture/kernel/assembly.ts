@@ -3,7 +3,7 @@
  * consists of the number of a property and the number of its value. The kernel is written in AssemblyScript and
  * compiled to WebAssembly with SIMD. `kernel.ts` is its only caller.
  *
- * The kernel only recognises events, and never refuses one. If an event contains anything unusual, `read` returns 0,
+ * The kernel only recognizes events, and never refuses one. If an event contains anything unusual, `read` returns 0,
  * and JSON.parse and the rules handle the event. Unusual are a name or an id that is not a text, `$unset`, a key that
  * occurs twice, a key that is a number, and a key with an escape. The kernel contains no rules about keys: for each new
  * key it asks `newKey` once.
@@ -515,7 +515,7 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
   if (isOpen) {
     const lookups = load<u32>(key, K_LOOKUPS) + 1
     store<u32>(key, lookups, K_LOOKUPS)
-    // Neighbouring events often have the same value, so the last one is tried first.
+    // Neighboring events often have the same value, so the last one is tried first.
     const last: usize = load<u32>(key, K_LAST)
     if (last != 0) {
       const length: usize = load<u32>(last, 4)
@@ -595,7 +595,7 @@ let rootIdEnd: usize = 0
 let rootIdMarks: u32 = 0
 
 /**
- * Reads the event of `length` bytes at `p`. Returns 1 if it is recognised; RESULT and CELLS then describe it. Returns 0
+ * Reads the event of `length` bytes at `p`. Returns 1 if it is recognized; RESULT and CELLS then describe it. Returns 0
  * otherwise.
  */
 export function read(p: usize, length: usize): u32 {

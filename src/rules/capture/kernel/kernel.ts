@@ -1,6 +1,6 @@
 /**
  * The fast path of processing. It reads an accepted event into cells without building an object. A cell consists of the
- * number of a property and the number of its value. The kernel recognises only usual events; every other event is left
+ * number of a property and the number of its value. The kernel recognizes only usual events; every other event is left
  * to the slow path. `assembly.ts` describes which events are usual and how the memory is laid out, and `recognise.ts`
  * contains the rules.
  *
@@ -146,7 +146,7 @@ export class EventKernel implements EventCells {
   }
 
   /**
-   * Reads an event and returns true if it is recognised. The members below then describe this event. The cost is
+   * Reads an event and returns true if it is recognized. The members below then describe this event. The cost is
    * linear, about a third of the time of JSON.parse.
    */
   read(bytes: Uint8Array, start: number, length: number): boolean {
@@ -313,7 +313,7 @@ export class EventKernel implements EventCells {
     }
   }
 
-  giveBack({ address }: ColumnBlock): void {
+  releaseBlock({ address }: ColumnBlock): void {
     this.#freeBlocks.push(address)
   }
 

@@ -118,7 +118,7 @@ class Automatic implements AutomaticValues {
 }
 
 /**
- * The event that was recognised last. The same object serves all events, because a new object for each event is
+ * The event that was recognized last. The same object serves all events, because a new object for each event is
  * expensive.
  */
 class RecognisedEvent implements NormalisedEvent {
@@ -144,7 +144,7 @@ class RecognisedEvent implements NormalisedEvent {
   }
 }
 
-/** Recognises usual events. Each thread that processes events has one instance. */
+/** Recognizes usual events. Each thread that processes events has one instance. */
 export class EventRecogniser {
   readonly #kernel: EventKernel
   #epoch = -1
@@ -166,7 +166,7 @@ export class EventRecogniser {
     this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
   }
 
-  /** All properties of the event that was recognised last. They are valid until the next call of `recognise`. */
+  /** All properties of the event that was recognized last. They are valid until the next call of `recognise`. */
   get cells(): EventCells {
     return this.#kernel
   }

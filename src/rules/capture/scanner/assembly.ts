@@ -2,7 +2,7 @@
  * The scanner proves in one pass that a body is well-formed JSON of a regular capture shape, and finds its events. It
  * is written in AssemblyScript and compiled to WebAssembly with SIMD. `scanner.ts` is its only caller.
  *
- * The scanner only recognises bodies, and never refuses one. If a body contains anything unusual, `scan` returns 0, and
+ * The scanner only recognizes bodies, and never refuses one. If a body contains anything unusual, `scan` returns 0, and
  * JSON.parse and the schemas decide whether to refuse or repair it. Unusual are a syntax error, a wrong type, an escape
  * in a key, a lone surrogate, a NUL, `__proto__`, and a project key in an unusual member.
  *

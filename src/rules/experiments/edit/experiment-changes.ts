@@ -70,7 +70,7 @@ export interface ExperimentDraft extends ExperimentInput {
   readonly feature_flag_key: string
 }
 
-/** The judgement of a person when an experiment ends. */
+/** The judgment of a person when an experiment ends. */
 export type Ending = Pick<ExperimentInput, 'conclusion' | 'conclusion_comment'>
 
 /** A step in the life of an experiment. */

@@ -5,7 +5,7 @@
 import type { JsonObject } from '../../../base/json.ts'
 import type { Saved } from '../../saved/saved.ts'
 
-/** The judgements that a person can pass on an experiment that has ended. */
+/** The judgments that a person can pass on an experiment that has ended. */
 export const CONCLUSIONS = ['won', 'lost', 'inconclusive', 'stopped_early', 'invalid'] as const
 
 /** The states of an experiment. A paused experiment has the state `running`, and its flag is off. */

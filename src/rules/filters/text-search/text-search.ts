@@ -1,6 +1,6 @@
 /**
  * Searches bytes for a text, ignoring case. A WebAssembly module compares 16 positions at once, at the same speed for
- * short and long texts and from the first call on: V8 optimises a loop only after it has run for a while, and a query
+ * short and long texts and from the first call on: V8 optimizes a loop only after it has run for a while, and a query
  * is often the first one of its thread. docs/decisions/051-search-in-webassembly.md compares the alternatives.
  *
  * The module reads only its own memory, so the bytes are copied there in chunks. A chunk usually contains the values

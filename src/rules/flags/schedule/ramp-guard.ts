@@ -12,7 +12,7 @@ import type { RampGuard } from './scheduled-change.ts'
 
 /**
  * The persons whose first exposure showed one value of the flag, and how many of them had the event of the guard
- * afterwards.
+ * afterward.
  */
 export interface ExposedPersons {
   /** The value of the flag as text: `false`, `true` or the key of a variant. */

@@ -6,7 +6,7 @@
 import type { EventColumns, EventPart } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { propertyText } from '../../filters/property-text.ts'
-import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryShard, scanShardChunks } from '../query-kind.ts'
 import type { ExposurePlan } from './experiment-plan.ts'
 
 /**
@@ -32,7 +32,7 @@ export class ExposedPersons {
   /** For each person of the part, the row plus one. 0 means not exposed. */
   readonly #rows: Uint32Array
   #sequences = new Uint32Array(ROWS_START)
-  #rowsOfPiece = new Int32Array(ROWS_START)
+  #rowsOfChunk = new Int32Array(ROWS_START)
 
   /** `personEnd` is one more than the largest person number. */
   constructor(personEnd: number, part: EventPart | null) {
@@ -46,8 +46,8 @@ export class ExposedPersons {
    * call.
    */
   rowsOf({ count, persons }: Pick<EventColumns, 'count' | 'persons'>): Int32Array {
-    if (this.#rowsOfPiece.length < count) this.#rowsOfPiece = new Int32Array(count)
-    const [found, rows] = [this.#rowsOfPiece, this.#rows]
+    if (this.#rowsOfChunk.length < count) this.#rowsOfChunk = new Int32Array(count)
+    const [found, rows] = [this.#rowsOfChunk, this.#rows]
     const { index: first, count: parts } = this.#part
     for (let index = 0; index < count; index++) {
       const slot = ((persons[index] ?? 0) - first) / parts
@@ -69,7 +69,7 @@ export class ExposedPersons {
   }
 
   /**
-   * Adds the exposures among the events of a piece. `variantOf` contains the number of the variant for each value of
+   * Adds the exposures among the events of a chunk. `variantOf` contains the number of the variant for each value of
    * the column, or 0.
    */
   add(
@@ -139,11 +139,11 @@ export function exposedPersons(
   if (fromMs > toMs) return exposed
   const variantOf = (value: unknown): number => variants.indexOf(propertyText(value)) + 1
   const values = [{ kind: 'event_property', key: variantKey }] as const
-  scanShardPieces(
+  scanShardChunks(
     shard,
     { fromMs, toMs, filter, series: [match], values, areValuesLocal: true, order: 'unsorted' },
-    (piece) => exposed.add(piece, Uint8Array.from(piece.values[0]?.values ?? [], variantOf)),
+    (chunk) => exposed.add(chunk, Uint8Array.from(chunk.values[0]?.values ?? [], variantOf)),
   )
-  scanner.giveBack()
+  scanner.releaseResults()
   return exposed
 }

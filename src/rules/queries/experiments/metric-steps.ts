@@ -6,7 +6,7 @@
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import { PacedLimits } from '../paced-limits.ts'
-import { type QueryShard, scanShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryShard, scanShard, scanShardChunks } from '../query-kind.ts'
 import {
   type CountedMetric,
   type ExposurePlan,
@@ -111,21 +111,21 @@ function edgeMoments(
   const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
   const reachMs = windowMs ?? Number.POSITIVE_INFINITY
   const toMs = range.toMs + (windowMs ?? 0)
-  scanShardPieces(
+  scanShardChunks(
     exposed.shardOf(shard, isTaken),
     { fromMs: range.fromMs, toMs, filter, series: [match], order: 'unsorted' },
-    (piece) => {
-      const rows = exposed.rowsOf(piece)
+    (chunk) => {
+      const rows = exposed.rowsOf(chunk)
       // This loop runs for many millions of events, so it calls no functions.
-      const { timesMs: pieceMs, sequences: pieceSequences } = piece
+      const { timesMs: chunkMs, sequences: chunkSequences } = chunk
       const { timesMs: afterMs, sequences: afterSequences } = after
-      for (let index = 0; index < piece.count; index++) {
+      for (let index = 0; index < chunk.count; index++) {
         const row = rows[index] ?? -1
         if (row < 0) continue
-        const timeMs = pieceMs[index] ?? 0
+        const timeMs = chunkMs[index] ?? 0
         const known = timesMs[row] ?? 0
         if (isLatest ? timeMs < known : timeMs > known) continue
-        const sequence = pieceSequences[index] ?? 0
+        const sequence = chunkSequences[index] ?? 0
         if (timeMs === known && sequence > (sequences[row] ?? 0) !== isLatest) continue
         const startMs = afterMs[row] ?? 0
         const isEarly = timeMs === startMs && sequence <= (afterSequences[row] ?? 0)
@@ -136,7 +136,7 @@ function edgeMoments(
       }
     },
   )
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return { timesMs, sequences }
 }
 
@@ -196,7 +196,7 @@ function keepStrict(
     }
     reached[row] = 32 - Math.clz32(done)
   }
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
 }
 
 function isLater(timeMs: number, sequence: number, after: Moments, row: number): boolean {
@@ -219,22 +219,22 @@ function unorderedSteps(
     const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
     const reachMs = windowMs ?? Number.POSITIVE_INFINITY
     const toMs = range.toMs + (windowMs ?? 0)
-    scanShardPieces(
+    scanShardChunks(
       exposed.shardOf(shard),
       { fromMs: range.fromMs, toMs, filter, series: steps, order: 'any' },
-      (piece) => {
-        const rows = exposed.rowsOf(piece)
-        for (let index = 0; index < piece.count; index++) {
+      (chunk) => {
+        const rows = exposed.rowsOf(chunk)
+        for (let index = 0; index < chunk.count; index++) {
           const row = rows[index] ?? -1
           if (row < 0) continue
-          const timeMs = piece.timesMs[index] ?? 0
+          const timeMs = chunk.timesMs[index] ?? 0
           const sinceMs = timeMs - (firstMs[row] ?? 0)
           if (sinceMs < 0 || sinceMs >= reachMs || timeMs > endMs) continue
-          masks[row] = (masks[row] ?? 0) | (piece.seriesMasks[index] ?? 0)
+          masks[row] = (masks[row] ?? 0) | (chunk.seriesMasks[index] ?? 0)
         }
       },
     )
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   const reached = new Uint8Array(count)
   for (let row = 0; row < count; row++) reached[row] = bitCount(masks[row] ?? 0)
@@ -277,22 +277,22 @@ export function metricReturns(
   const { filter, range } = exposure
   const toMs = range.toMs + tailMs(counted)
   for (let row = 0; row < count; row++) states[row] = isStarted(row) ? STARTED : NOT_STARTED
-  scanShardPieces(
+  scanShardChunks(
     exposed.shardOf(shard, isStarted),
     { fromMs: range.fromMs, toMs, filter, series: [completion], order: 'unsorted' },
-    (piece) => {
-      const rows = exposed.rowsOf(piece)
-      for (let index = 0; index < piece.count; index++) {
+    (chunk) => {
+      const rows = exposed.rowsOf(chunk)
+      for (let index = 0; index < chunk.count; index++) {
         const row = rows[index] ?? -1
         if (row < 0 || states[row] !== STARTED) continue
-        const timeMs = piece.timesMs[index] ?? 0
+        const timeMs = chunk.timesMs[index] ?? 0
         // The start event itself is not a return.
-        if (!isLater(timeMs, piece.sequences[index] ?? 0, starts, row)) continue
+        if (!isLater(timeMs, chunk.sequences[index] ?? 0, starts, row)) continue
         if (distance(timeMs, row)) states[row] = RETURNED
       }
     },
   )
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return states
 }
 

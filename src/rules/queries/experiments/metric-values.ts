@@ -5,7 +5,7 @@
 import type { EventColumns, ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
-import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryScan, type QueryShard, scanShardChunks } from '../query-kind.ts'
 import type { CountedSource, ExposurePlan } from './experiment-plan.ts'
 import type { ExposedPersons } from './exposed-persons.ts'
 
@@ -54,20 +54,20 @@ export function metricValues(
       order: 'any',
     }
     let kept = new Int32Array(0)
-    scanShardPieces(exposed.shardOf(shard), scan, (piece) => {
-      const [column] = piece.values
+    scanShardChunks(exposed.shardOf(shard), scan, (chunk) => {
+      const [column] = chunk.values
       const values =
         column === undefined ? NO_VALUES : source.key === null ? column.ids : numbersOf(column)
-      const rows = exposed.rowsOf(piece)
-      if (kept.length < piece.count) kept = new Int32Array(piece.count)
+      const rows = exposed.rowsOf(chunk)
+      if (kept.length < chunk.count) kept = new Int32Array(chunk.count)
       if (before !== null) {
         const window = { fromMs: -(lookbackMs ?? 0), untilMs: 0, lastMs: Number.POSITIVE_INFINITY }
-        before.add(within(window, piece, rows, firstMs, kept), values)
+        before.add(within(window, chunk, rows, firstMs, kept), values)
       }
       const window = { fromMs: 0, untilMs: reachMs, lastMs: endMs }
-      after.add(within(window, piece, rows, firstMs, kept), values)
+      after.add(within(window, chunk, rows, firstMs, kept), values)
     })
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   return { after: after.values(), before: before?.values() ?? null }
 }
@@ -125,7 +125,7 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
 /** The values of each person while events are added. */
 interface Tally {
   /**
-   * Adds the events of a piece. `rows` contains the row of each event, or -1 if the event does not count. `values`
+   * Adds the events of a chunk. `rows` contains the row of each event, or -1 if the event does not count. `values`
    * contains the number in each event, or NaN. For sessions, it contains the number of the session, or 0. A query adds
    * millions of events, so implementations use plain loops without calls.
    */

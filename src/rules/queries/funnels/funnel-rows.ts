@@ -19,7 +19,7 @@ import { propertyText } from '../../filters/property-text.ts'
 import { PacedLimits } from '../paced-limits.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
-import { type QueryShard, type ScannedShard, scanShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryShard, type ScannedShard, scanShard, scanShardChunks } from '../query-kind.ts'
 import type { FunnelsPlan, StepRules } from './funnel-request.ts'
 import { FunnelStream, isStreamed, type StreamFound } from './funnel-stream.ts'
 import { walkOf } from './funnel-walks.ts'
@@ -171,13 +171,13 @@ class WalkCollector {
     const own = part?.by === 'persons' ? part : whole
     const stream = new FunnelStream(this.#plan, personEnd, own)
     const { fromMs, toMs } = range
-    scanShardPieces(this.#shard, { fromMs, toMs, filter, series, order: 'unsorted' }, (piece) =>
-      stream.add(piece),
+    scanShardChunks(this.#shard, { fromMs, toMs, filter, series, order: 'unsorted' }, (chunk) =>
+      stream.add(chunk),
     )
     this.#texts.push([])
     const found = stream.found(this.#needed, new PacedLimits(scanner))
     const among = stream.disordered()
-    stream.giveBack()
+    stream.release()
     if (among === null) {
       this.#streamed = found
       return
@@ -237,7 +237,7 @@ class WalkCollector {
         : actors
     const groupKeys = groups?.values.map(propertyText) ?? null
     this.#walkAll(split, columns, labels, offset, groupKeys)
-    this.#shard.scanner.giveBack()
+    this.#shard.scanner.releaseResults()
   }
 
   #walkAll(

@@ -156,14 +156,17 @@ export class FunnelStream {
   }
 
   /** Ends the funnel. The next funnel of this thread may reuse the memory, unless it is large. */
-  giveBack(): void {
+  release(): void {
     const numbers = this.#numbers
     if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
     const [arrived, ordered] = [this.#arrived, this.#ordered]
     spare = { arrived, ordered, numbers: new Uint32Array(numbers.buffer) }
   }
 
-  /** Processes a piece of a scan. Pieces must come in the order of arrival; the rows of a piece may be in any order. */
+  /**
+   * Processes a chunk of a scan, which may have any number of rows. The chunks of a scan must come in the order of
+   * arrival. The rows of one may be in any order.
+   */
   add({ count, persons, timesMs, seriesMasks, sequences }: EventColumns): void {
     const { index: firstPerson, count: parts } = this.#part
     const { whats, timesMs: times } = this.#arrived
@@ -325,7 +328,7 @@ function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
 
-/** Sorts the rows of a piece by their sequence numbers, which lie in one short range. */
+/** Sorts the rows of a chunk of a scan by their sequence numbers, which lie in one short range. */
 class ArrivalOrder {
   #rows = new Uint32Array(0)
   /** For each sequence number of the range, the row of the event. Only entries with a bit in `#bits` are valid. */

@@ -74,7 +74,7 @@ function eachPerson(
     if (index % CHECK_EVERY === 0) shard.scanner.checkLimits()
     visit(keys[index] ?? 0, events, starts[index] ?? 0, starts[index + 1] ?? 0)
   }
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
 }
 
 function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {

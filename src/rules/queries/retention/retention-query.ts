@@ -124,7 +124,7 @@ function bitsOf(plan: RetentionPlan, shard: QueryShard): RetentionBits {
   const series = returning === null ? [target] : [target, returning]
   const scan = { fromMs, toMs, filter, series }
   const [targets = [], returns = targets] = scanIdBits(shard, scan, rowPeriods(plan))
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return [targets, returns]
 }
 

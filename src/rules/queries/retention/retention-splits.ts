@@ -42,7 +42,7 @@ export function* retentionSplits(
       const members = allOf([filter, cohort === 'all' ? null : cohortFilter(cohort)])
       const found = eventsOf(plan, shard, members, keys.values)
       yield wholeSplit(cohort === 'all' ? '0' : String(cohort), found, keys)
-      shard.scanner.giveBack()
+      shard.scanner.releaseResults()
     }
   } else {
     const values = [...keys.values, breakdown.property.value]

@@ -99,7 +99,7 @@ export class TallyBuilder {
     this.#isKept = true
   }
 
-  /** Ends a cell. Everything that is added afterwards belongs to the next cell. An empty cell is left out. */
+  /** Ends a cell. Everything that is added afterward belongs to the next cell. An empty cell is left out. */
   endCell(value: CellValue): void {
     if (this.#touched.length === 0 && !this.#isKept) return
     const done = this.#done

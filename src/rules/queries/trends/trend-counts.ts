@@ -13,7 +13,7 @@ import { ActorCounts } from './actor-counts.ts'
 import { emptyPeriods, isFewPeriods, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
 import { reducerOf } from './trend-measures.ts'
-import { countPieces } from './trend-pieces.ts'
+import { countChunks } from './trend-pieces.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
 import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
@@ -32,13 +32,13 @@ export function tallyOf(
   const { fromMs, toMs, periods } = span
   const isUntimed = periods === null
   const count = (persons: FilterGroup | null, value: CellValue): void => {
-    if (measure.of === 'events' && countPieces(plan, series, span, persons, value, shard, tally)) {
+    if (measure.of === 'events' && countChunks(plan, series, span, persons, value, shard, tally)) {
       return
     }
     const wish = { fromMs, toMs, isUntimed, persons, keepsOwnerless: isOfEvents(measure) }
     const rows = scanRows(plan, series, wish, shard)
     new RowCounter(plan, series, span, rows, shard, tally).countAll(value)
-    shard.scanner.giveBack()
+    shard.scanner.releaseResults()
   }
   const cohorts = plan.breakdown?.cohorts ?? []
   for (const cohort of cohorts) count(cohortFilter(cohort), [String(cohort)])
@@ -66,7 +66,7 @@ export function idBitsOf(
     return Array.from({ length: periods?.count ?? 1 }, () => null)
   const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
   const [bits = []] = scanIdBits(shard, scan, periods)
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   return bits
 }
 

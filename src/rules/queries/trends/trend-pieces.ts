@@ -1,5 +1,5 @@
 /**
- * Counts the events of a series piece by piece, in a table with a count for each breakdown value and bucket. It covers
+ * Counts the events of a series chunk by chunk, in a table with a count for each breakdown value and bucket. It covers
  * most trends, and stores nothing for a single event.
  */
 import { getOrAdd } from '../../../base/maps.ts'
@@ -9,7 +9,7 @@ import { onlyPeriod, type Periods } from '../../analytics/periods.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { TREND_CELLS_MAX } from '../limits.ts'
 import { type BreakdownProperty, breakdownText } from '../query-breakdown.ts'
-import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryShard, scanShardChunks } from '../query-kind.ts'
 import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
@@ -21,7 +21,7 @@ import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 const PAIR_FACTOR = 2 ** 26
 /**
  * If a table of all pairs has at most this many entries, the numbers of pairs are looked up in an array instead of a
- * map. The array is cleared for each piece of some thousand events.
+ * map. The array is cleared for each chunk of some thousand events.
  */
 const COUNTED_IN_ARRAY = 4096
 
@@ -30,7 +30,7 @@ const COUNTED_IN_ARRAY = 4096
  * properties. Returns false without adding anything if another method is needed: for bins, which depend on all events,
  * or if there are too many values. Throws the same errors as `EventScanner.scan`.
  */
-export function countPieces(
+export function countChunks(
   plan: TrendsPlan,
   { match }: TrendSeries,
   { fromMs, toMs, periods, bucketCount }: Span,
@@ -48,13 +48,13 @@ export function countPieces(
   const rest = { filter, series: [match], values, keepsOwnerless: true }
   const looksAt = (within: DateRange) =>
     periods === null || onlyPeriod(periods, within) !== null ? 'count' : 'times'
-  scanShardPieces(shard, { fromMs, toMs, ...rest, looksAt }, (piece, within) => {
+  scanShardChunks(shard, { fromMs, toMs, ...rest, looksAt }, (chunk, within) => {
     if (table.isFull) return
-    const numbers = cells.of(piece)
+    const numbers = cells.of(chunk)
     table.reserve(cells.values.length)
-    if (!table.isFull) table.add(piece, within, numbers, periods)
+    if (!table.isFull) table.add(chunk, within, numbers, periods)
   })
-  shard.scanner.giveBack()
+  shard.scanner.releaseResults()
   if (table.isFull) return false
   const found = properties.length === 0 ? [value] : cells.values
   for (const [cell, one] of found.entries()) {
@@ -120,7 +120,7 @@ class SplitColumn {
    */
   readonly #numberOfPair = new Map<number, number>()
   /**
-   * The numbers of pairs that occur in the current piece. Looking them up in this array is faster than in the map. An
+   * The numbers of pairs that occur in the current chunk. Looking them up in this array is faster than in the map. An
    * entry is the number plus one; 0 means that the pair has not occurred yet.
    */
   #numbersOfPairs = new Uint32Array(0)
@@ -215,7 +215,7 @@ class CountTable {
   }
 
   /**
-   * Adds the events of a piece. If `numbers` is null, all events have the value 0. If `periods` is null, all events are
+   * Adds the events of a chunk. If `numbers` is null, all events have the value 0. If `periods` is null, all events are
    * in bucket 0.
    */
   add(

@@ -1,5 +1,5 @@
 /**
- * Normalises paths by the rules of a project, so that `/item/17` and `/item/18` are one page. Source:
+ * Normalizes paths by the rules of a project, so that `/item/17` and `/item/18` are one page. Source:
  * docs/compatibility/queries.md, "Web analytics".
  */
 import { isObject, type JsonObject } from '../../../base/json.ts'

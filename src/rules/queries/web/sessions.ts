@@ -8,13 +8,13 @@
 import { largestPerson } from '../../analytics/actor-page.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
 import type {
+  ChunkVisitor,
   EventColumns,
-  PieceVisitor,
   SeriesMatch,
   ValueColumn,
 } from '../../analytics/event-columns.ts'
 import { grown } from '../../analytics/growing-arrays.ts'
-import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryScan, type QueryShard, scanShardChunks } from '../query-kind.ts'
 
 const VIEW_NAMES = ['$pageview', '$screen'] as const
 const PAGEVIEW = 1
@@ -140,7 +140,7 @@ export function collectSessions(
   sessions: GrowingSessions,
 ): void {
   const isAny = () => true
-  scanSessions(shard, { fromMs, toMs }, (piece) => sessions.add(piece, isAny))
+  scanSessions(shard, { fromMs, toMs }, (chunk) => sessions.add(chunk, isAny))
   if (sessions.size === 1) return
   const { marks } = sessions
   const [before, after] = [
@@ -148,8 +148,8 @@ export function collectSessions(
     { fromMs: toMs, toMs: Number.POSITIVE_INFINITY },
   ]
   const isOutside = (timeMs: number) => timeMs < fromMs || timeMs > toMs
-  scanSessions(shard, before, (piece) => sessions.add(piece, isOutside), marks)
-  scanSessions(shard, after, (piece) => sessions.add(piece, isOutside), marks)
+  scanSessions(shard, before, (chunk) => sessions.add(chunk, isOutside), marks)
+  scanSessions(shard, after, (chunk) => sessions.add(chunk, isOutside), marks)
 }
 
 /**
@@ -165,7 +165,7 @@ export function edgeOf(table: SessionTable, edge: SessionEdge, session: number):
 function scanSessions(
   shard: QueryShard,
   range: DateRange,
-  visit: PieceVisitor,
+  visit: ChunkVisitor,
   sessions?: Uint8Array,
 ): void {
   const [pageview, screen] = VIEW_NAMES
@@ -178,7 +178,7 @@ function scanSessions(
     order: 'unsorted',
     ...(hasSoon ? { soon: USUAL_KEYS } : {}),
   }
-  scanShardPieces(shard, scan, visit)
+  scanShardChunks(shard, scan, visit)
 }
 
 /** A session table to which events are added. */

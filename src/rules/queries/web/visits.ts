@@ -11,7 +11,7 @@ import type { EventColumns } from '../../analytics/event-columns.ts'
 import { grown } from '../../analytics/growing-arrays.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { PacedLimits } from '../paced-limits.ts'
-import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type QueryShard, scanShardChunks } from '../query-kind.ts'
 import { CURRENT, PREVIOUS } from './candidates.ts'
 import { type Counted, SessionTally } from './counted.ts'
 import {
@@ -54,7 +54,7 @@ function addFilteredViews(
   range: DateRange,
   trees: readonly FilterGroup[],
 ): void {
-  scanShardPieces(
+  scanShardChunks(
     shard,
     {
       ...range,
@@ -63,7 +63,7 @@ function addFilteredViews(
       values: [{ kind: 'session' }],
       order: 'unsorted',
     },
-    (piece) => visits.addViews(piece),
+    (chunk) => visits.addViews(chunk),
   )
 }
 

@@ -127,7 +127,7 @@ export class ColumnBuilder {
   }
 
   /** Copies the column, with its first `rows` rows, out of the memory of the kernel, and releases that memory. */
-  detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
+  detach(cells: Pick<EventCells, 'releaseBlock'>, rows: number): void {
     const block = this.#block
     if (block === null) return
     this.#block = null
@@ -137,7 +137,7 @@ export class ColumnBuilder {
     block.ids.fill(0, 0, rows)
     block.codes.fill(0, 0, this.#codesEnd)
     block.state.fill(0)
-    cells.giveBack(block)
+    cells.releaseBlock(block)
   }
 
   /** Discards the contents. `rows` is the number of rows in the segment that ended. */

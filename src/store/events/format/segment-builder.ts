@@ -237,7 +237,7 @@ export class SegmentBuilder {
     if (cells === null) return
     for (const column of this.columns.values()) column.detach(cells, this.rows)
     this.#forgetKeys()
-    if (this.#table !== null) cells.giveBack(this.#table)
+    if (this.#table !== null) cells.releaseBlock(this.#table)
     this.#table = null
   }
 

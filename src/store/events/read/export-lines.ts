@@ -11,9 +11,9 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { EXPORT_TEXT_BYTES_MAX, EXPORT_TEXTS_MAX } from '../limits.ts'
 import {
   ELEMENTS_HEAD,
-  elementPieces,
-  type PropertyPieces,
-  propertyPieces,
+  elementChunks,
+  type PropertyChunks,
+  propertyChunks,
 } from './export-pieces.ts'
 
 const UUID_BYTES = 16
@@ -23,21 +23,21 @@ const NEWLINE = 0x0a
 
 /** The parts that are the same in every line. */
 const HEADS = new JsonBytes()
-const ID_HEAD = textPiece(HEADS, '{"id":')
-const UUID_HEAD = textPiece(HEADS, ',"uuid":')
-const TIMESTAMP_HEAD = textPiece(HEADS, ',"timestamp":"')
-const ARRIVAL_HEAD = textPiece(HEADS, '","created_at":"')
+const ID_HEAD = textChunk(HEADS, '{"id":')
+const UUID_HEAD = textChunk(HEADS, ',"uuid":')
+const TIMESTAMP_HEAD = textChunk(HEADS, ',"timestamp":"')
+const ARRIVAL_HEAD = textChunk(HEADS, '","created_at":"')
 /** The part of a line with the person mode, by mode byte. */
 const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
-  textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
+  textChunk(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
-const PROPERTIES_HEAD = textPiece(HEADS, '"properties":')
+const PROPERTIES_HEAD = textChunk(HEADS, '"properties":')
 
 /** The JSON of distinct_ids by their numbers, cached over several segments of one project. */
 export class DistinctTexts {
   json = new JsonBytes()
   readonly #textOf: (distinctId: number) => string
-  readonly #pieces = new Map<number, number>()
+  readonly #chunks = new Map<number, number>()
 
   constructor(textOf: (distinctId: number) => string) {
     this.#textOf = textOf
@@ -48,21 +48,21 @@ export class DistinctTexts {
    * `json`.
    */
   trim(): void {
-    if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
-    this.#pieces.clear()
+    if (this.#chunks.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
+    this.#chunks.clear()
     this.json = new JsonBytes()
   }
 
   /** Returns the offset in `json` of the chunk of a distinct_id. Throws `DamagedRecordError`. */
-  pieceOf(distinctId: number): number {
-    let piece = this.#pieces.get(distinctId)
-    if (piece === undefined) {
-      piece = this.json.beginPiece()
+  chunkOf(distinctId: number): number {
+    let chunk = this.#chunks.get(distinctId)
+    if (chunk === undefined) {
+      chunk = this.json.beginChunk()
       this.json.writeText(JSON.stringify(this.#textOf(distinctId)))
-      this.json.endPiece(piece)
-      this.#pieces.set(distinctId, piece)
+      this.json.endChunk(chunk)
+      this.#chunks.set(distinctId, chunk)
     }
-    return piece
+    return chunk
   }
 }
 
@@ -88,7 +88,7 @@ export class SegmentLines {
   /** Offsets of chunks in `#arena`. `#elements` is indexed by wanted row; 0 or an empty chunk means no elements. */
   readonly #names: readonly number[]
   readonly #elements: Uint32Array
-  readonly #properties: PropertyPieces
+  readonly #properties: PropertyChunks
   readonly #arena: JsonBytes
   /** For each wanted row: the offset of its distinct_id's chunk in `#distinctJson`. */
   readonly #distinctIds: Uint32Array
@@ -127,11 +127,11 @@ export class SegmentLines {
       this.#modes[place] = view.modeOf(row)
       this.#nameIds[place] = names.ids[row] ?? 0
       view.copyUuid(row, this.#uuids, place * UUID_BYTES)
-      this.#distinctIds[place] = distinctTexts.pieceOf(distinctIds[row] ?? 0)
+      this.#distinctIds[place] = distinctTexts.chunkOf(distinctIds[row] ?? 0)
     }
     this.#nameTexts = names.values.map(String)
     this.#names = this.#nameTexts.map((name) =>
-      textPiece(this.#arena, `,"event":${JSON.stringify(name)},"distinct_id":`),
+      textChunk(this.#arena, `,"event":${JSON.stringify(name)},"distinct_id":`),
     )
     this.#distinctJson = distinctTexts.json
     const wanted = {
@@ -139,11 +139,11 @@ export class SegmentLines {
       count,
       places,
       arena: this.#arena,
-      distinctPieces: this.#distinctIds,
+      distinctChunks: this.#distinctIds,
       distinctJson: this.#distinctJson,
     }
-    this.#elements = elementPieces(wanted)
-    this.#properties = propertyPieces(wanted)
+    this.#elements = elementChunks(wanted)
+    this.#properties = propertyChunks(wanted)
   }
 
   /** The bytes of the chunks, as an estimate for the next segment of the project. */
@@ -153,20 +153,20 @@ export class SegmentLines {
 
   /** Appends the line of a wanted row, including its newline. */
   writeLine(place: number, target: JsonBytes): void {
-    target.copyPiece(HEADS, ID_HEAD)
+    target.copyChunk(HEADS, ID_HEAD)
     target.writeNumber(this.#ids[place] ?? 0)
-    target.copyPiece(HEADS, UUID_HEAD)
+    target.copyChunk(HEADS, UUID_HEAD)
     target.writeUuid(this.#uuids, place * UUID_BYTES)
-    target.copyPiece(this.#arena, this.#names[this.#nameIds[place] ?? 0] ?? 0)
-    target.copyPiece(this.#distinctJson, this.#distinctIds[place] ?? 0)
-    target.copyPiece(HEADS, TIMESTAMP_HEAD)
+    target.copyChunk(this.#arena, this.#names[this.#nameIds[place] ?? 0] ?? 0)
+    target.copyChunk(this.#distinctJson, this.#distinctIds[place] ?? 0)
+    target.copyChunk(HEADS, TIMESTAMP_HEAD)
     target.writeTime(this.#timestamps[place] ?? 0)
-    target.copyPiece(HEADS, ARRIVAL_HEAD)
+    target.copyChunk(HEADS, ARRIVAL_HEAD)
     target.writeTime(this.#arrivals[place] ?? 0)
-    target.copyPiece(HEADS, MODE_HEADS[this.#modes[place] ?? 0] ?? 0)
+    target.copyChunk(HEADS, MODE_HEADS[this.#modes[place] ?? 0] ?? 0)
     const elements = this.#elements[place] ?? 0
-    if (elements !== 0) target.copyPiece(this.#arena, elements)
-    target.copyPiece(HEADS, PROPERTIES_HEAD)
+    if (elements !== 0) target.copyChunk(this.#arena, elements)
+    target.copyChunk(HEADS, PROPERTIES_HEAD)
     this.#writeProperties(place, target)
     target.writeByte(OBJECT_END)
     target.writeByte(NEWLINE)
@@ -181,21 +181,21 @@ export class SegmentLines {
       id: this.#ids[place] ?? 0,
       uuid: formatUuid(this.#uuids, place * UUID_BYTES),
       event: this.#nameTexts[this.#nameIds[place] ?? 0] ?? '',
-      distinctId: String(JSON.parse(this.#distinctJson.pieceText(this.#distinctIds[place] ?? 0))),
+      distinctId: String(JSON.parse(this.#distinctJson.chunkText(this.#distinctIds[place] ?? 0))),
       timestampMs: this.#timestamps[place] ?? 0,
       arrivedAtMs: this.#arrivals[place] ?? 0,
       personMode: personModeOf(this.#modes[place] ?? 0),
-      elementsChain: elements === 0 ? '' : elementsChainOf(this.#arena.pieceText(elements)),
+      elementsChain: elements === 0 ? '' : elementsChainOf(this.#arena.chunkText(elements)),
       propertiesJson: properties.bytes.toString('utf8', 0, properties.length),
     }
   }
 
   #writeProperties(place: number, target: JsonBytes): void {
-    const { pieces, ends } = this.#properties
+    const { chunks, ends } = this.#properties
     const start = target.length
     const end = ends[place + 1] ?? 0
     for (let index = ends[place] ?? 0; index < end; index++) {
-      target.copyPiece(this.#arena, pieces[index] ?? 0)
+      target.copyChunk(this.#arena, chunks[index] ?? 0)
     }
     // Each chunk begins with a comma. Replace the comma of the first property by the opening brace.
     if (target.length === start) target.writeByte(OBJECT_START)
@@ -204,14 +204,14 @@ export class SegmentLines {
   }
 }
 
-/** Returns the text in a chunk that `elementPieces` wrote. */
-function elementsChainOf(piece: string): string {
-  return piece === '' ? '' : String(JSON.parse(piece.slice(ELEMENTS_HEAD.length, -1)))
+/** Returns the text in a chunk that `elementChunks` wrote. */
+function elementsChainOf(chunk: string): string {
+  return chunk === '' ? '' : String(JSON.parse(chunk.slice(ELEMENTS_HEAD.length, -1)))
 }
 
-function textPiece(target: JsonBytes, text: string): number {
-  const start = target.beginPiece()
+function textChunk(target: JsonBytes, text: string): number {
+  const start = target.beginChunk()
   target.writeText(text)
-  target.endPiece(start)
+  target.endChunk(start)
   return start
 }

@@ -27,27 +27,27 @@ export interface WantedRows {
   /** For each row of the segment: its position among the wanted rows, or -1. */
   readonly places: Int32Array
   /** For each wanted row: the offset of its distinct_id's chunk in `distinctJson`. */
-  readonly distinctPieces: Uint32Array
+  readonly distinctChunks: Uint32Array
   readonly distinctJson: JsonBytes
   /** The buffer for all other chunks. */
   readonly arena: JsonBytes
 }
 
 /**
- * The chunks of all properties, as parallel arrays. The chunks of wanted row `i` are `pieces[ends[i]]` up to, but not
- * including, `pieces[ends[i + 1]]`:
+ * The chunks of all properties, as parallel arrays. The chunks of wanted row `i` are `chunks[ends[i]]` up to, but not
+ * including, `chunks[ends[i + 1]]`:
  *
  *   ends     0        2     3
- *   pieces   a   b  | a   |          row 0 has the chunks a and b, row 1 has the chunk a
+ *   chunks   a   b  | a   |          row 0 has the chunks a and b, row 1 has the chunk a
  */
-export interface PropertyPieces {
+export interface PropertyChunks {
   /** The offset of each chunk in the arena: `,"key":value`, or an empty chunk. */
-  readonly pieces: Uint32Array
+  readonly chunks: Uint32Array
   readonly ends: Uint32Array
 }
 
 /** Writes the chunks of all properties. Throws `DamagedRecordError`. Takes about 15 ns for each value of a row. */
-export function propertyPieces(wanted: WantedRows): PropertyPieces {
+export function propertyChunks(wanted: WantedRows): PropertyChunks {
   const { view, count, places } = wanted
   const { rows } = view.summary
   const columns = view.directory.columns
@@ -63,19 +63,19 @@ export function propertyPieces(wanted: WantedRows): PropertyPieces {
     ends[place + 1] = (ends[place + 1] ?? 0) + (ends[place] ?? 0) + ofAllRows
   }
   const next = ends.slice()
-  const pieces = new Uint32Array(ends[count] ?? 0)
+  const chunks = new Uint32Array(ends[count] ?? 0)
   for (const { entry, index } of columns) {
-    if (entry.mode === MODE_MIRROR) addMirror(wanted, entry, index, pieces, next)
-    else addColumn(wanted, entry, index, pieces, next)
+    if (entry.mode === MODE_MIRROR) addMirror(wanted, entry, index, chunks, next)
+    else addColumn(wanted, entry, index, chunks, next)
   }
-  return { pieces, ends }
+  return { chunks, ends }
 }
 
 /**
  * Writes the member `"elements_chain":"...",` of each wanted row, and returns where each begins. A row without elements
  * has 0, or the start of an empty text. Throws `DamagedRecordError`.
  */
-export function elementPieces({ view, count, places, arena }: WantedRows): Uint32Array {
+export function elementChunks({ view, count, places, arena }: WantedRows): Uint32Array {
   const found = new Uint32Array(count)
   const entry = view.special(ROLE_ELEMENTS)
   if (entry === undefined) return found
@@ -88,13 +88,13 @@ export function elementPieces({ view, count, places, arena }: WantedRows): Uint3
     const id = ids[index] ?? 0
     let start = starts[id] ?? 0
     if (start === 0) {
-      start = arena.beginPiece()
+      start = arena.beginChunk()
       arena.writeText(ELEMENTS_HEAD)
       writeValue(arena, entry, stored, id)
       // Write no member for an event whose elements are empty.
       if (arena.length === start + ELEMENTS_HEAD.length + EMPTY_TEXT_BYTES) arena.length = start
       else arena.writeByte(COMMA)
-      arena.endPiece(start)
+      arena.endChunk(start)
       starts[id] = start
     }
     found[place] = start
@@ -111,22 +111,22 @@ function countRows(present: Uint16Array, places: Int32Array, ends: Uint32Array):
 
 /** Adds a column whose values are the distinct_ids of its rows. */
 function addMirror(
-  { places, distinctPieces, distinctJson, arena }: WantedRows,
+  { places, distinctChunks, distinctJson, arena }: WantedRows,
   { key }: ColumnEntry,
   { present }: ColumnIndex,
-  pieces: Uint32Array,
+  chunks: Uint32Array,
   next: Uint32Array,
 ): void {
   const prefix = Buffer.from(`,${JSON.stringify(key)}:`)
   for (let index = 0; index < present.length; index++) {
     const place = places[present[index] ?? 0] ?? -1
     if (place < 0) continue
-    const start = arena.beginPiece()
+    const start = arena.beginChunk()
     arena.writeBytes(prefix, 0, prefix.length)
-    arena.copyPiece(distinctJson, distinctPieces[place] ?? 0)
-    arena.endPiece(start)
+    arena.copyChunk(distinctJson, distinctChunks[place] ?? 0)
+    arena.endChunk(start)
     const position = next[place] ?? 0
-    pieces[position] = start
+    chunks[position] = start
     next[place] = position + 1
   }
 }
@@ -135,7 +135,7 @@ function addColumn(
   { view, places, arena }: WantedRows,
   entry: ColumnEntry,
   { present, ids }: ColumnIndex,
-  pieces: Uint32Array,
+  chunks: Uint32Array,
   next: Uint32Array,
 ): void {
   const stored = view.storedValues(entry)
@@ -148,13 +148,13 @@ function addColumn(
     const id = ids[index] ?? 0
     let start = starts[id] ?? 0
     if (start === 0) {
-      start = arena.beginPiece()
+      start = arena.beginChunk()
       writeMember(arena, prefix, entry, stored, id)
-      arena.endPiece(start)
+      arena.endChunk(start)
       starts[id] = start
     }
     const position = next[place] ?? 0
-    pieces[position] = start
+    chunks[position] = start
     next[place] = position + 1
   }
 }

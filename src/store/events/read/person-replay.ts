@@ -111,7 +111,7 @@ export class ReplayedPersons implements PersonWorld {
     holder.ids.push(distinctId)
   }
 
-  /** Replays a deletion: the ids have no owner afterwards. */
+  /** Replays a deletion: the ids have no owner afterward. */
   free(distinctIds: readonly string[]): void {
     for (const id of distinctIds) this.#owners.delete(id)
   }

@@ -80,24 +80,24 @@ export class SegmentTexts {
   }
 
   /** Writes the text of a distinct_id, preceded by its length, into `arena` as a new chunk. Returns its offset. */
-  distinctPiece(arena: JsonBytes, distinctId: number): number {
-    return sizedPiece(arena, this.#textOf(distinctId))
+  distinctChunk(arena: JsonBytes, distinctId: number): number {
+    return sizedChunk(arena, this.#textOf(distinctId))
   }
 
   /** Writes the names of events into `arena`. Returns their offsets, by the number in `view.names.ids`. */
-  namePieces(arena: JsonBytes): readonly number[] {
-    return this.view.names.values.map((name) => sizedPiece(arena, String(name)))
+  nameChunks(arena: JsonBytes): readonly number[] {
+    return this.view.names.values.map((name) => sizedChunk(arena, String(name)))
   }
 
   /** Writes the element chains into `arena`. Returns their offsets by row. Rows without elements are missing. */
-  elementPieces(arena: JsonBytes): ReadonlyMap<number, number> {
-    const pieces = new Map<number, number>()
+  elementChunks(arena: JsonBytes): ReadonlyMap<number, number> {
+    const chunks = new Map<number, number>()
     const entry = this.view.special(ROLE_ELEMENTS)
-    if (entry === undefined) return pieces
+    if (entry === undefined) return chunks
     const { present, ids, values } = this.view.column(entry)
-    const known = values.map((value) => sizedPiece(arena, String(value)))
-    for (const [index, row] of present.entries()) pieces.set(row, known[ids[index] ?? 0] ?? 0)
-    return pieces
+    const known = values.map((value) => sizedChunk(arena, String(value)))
+    for (const [index, row] of present.entries()) chunks.set(row, known[ids[index] ?? 0] ?? 0)
+    return chunks
   }
 
   /** Returns the properties of all rows. Throws `DamagedRecordError`. Costs about 20 ns for each value of a row. */
@@ -122,8 +122,8 @@ export class SegmentTexts {
     for (const { entry, index } of columns) this.#addColumn(found, entry, index, next)
     for (const { row, key, value } of shared) {
       const position = next[row] ?? 0
-      found.keys[position] = sizedPiece(arena, key)
-      found.texts[position] = sizedPiece(arena, JSON.stringify(value))
+      found.keys[position] = sizedChunk(arena, key)
+      found.texts[position] = sizedChunk(arena, JSON.stringify(value))
       next[row] = position + 1
     }
     return found
@@ -163,7 +163,7 @@ export class SegmentTexts {
   #addColumn(found: TextRows, entry: ColumnEntry, index: ColumnIndex, next: Uint32Array): void {
     const { arena, keys, texts } = found
     const { view } = this
-    const key = sizedPiece(arena, entry.key)
+    const key = sizedChunk(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
     // 0: the value is not written yet. The offset of a chunk is never 0. The values of a mirror are distinct_ids, so
@@ -177,14 +177,14 @@ export class SegmentTexts {
         const number = view.distinctIds[row] ?? 0
         start = starts.get(number) ?? 0
         if (start === 0) {
-          start = sizedPiece(arena, JSON.stringify(this.#textOf(number)))
+          start = sizedChunk(arena, JSON.stringify(this.#textOf(number)))
           starts.set(number, start)
         }
       } else {
         const id = ids[at] ?? 0
         start = starts[id] ?? 0
         if (start === 0 && stored !== null) {
-          start = valuePiece(arena, entry, stored, id)
+          start = valueChunk(arena, entry, stored, id)
           starts[id] = start
         }
       }
@@ -215,20 +215,20 @@ function sharedProperties(view: SegmentView) {
   })
 }
 
-function sizedPiece(arena: JsonBytes, text: string): number {
-  const piece = arena.beginPiece()
+function sizedChunk(arena: JsonBytes, text: string): number {
+  const chunk = arena.beginChunk()
   writeSized(arena, text)
-  arena.endPiece(piece)
-  return piece
+  arena.endChunk(chunk)
+  return chunk
 }
 
-function valuePiece(
+function valueChunk(
   arena: JsonBytes,
   entry: ColumnEntry,
   { bytes, places, numbers }: StoredValues,
   id: number,
 ): number {
-  const piece = arena.beginPiece()
+  const chunk = arena.beginChunk()
   if (places !== null) {
     const start = places[id] ?? 0
     // The last byte before the next value is a comma or the closing bracket.
@@ -251,8 +251,8 @@ function valuePiece(
       arena.writeHex(bytes, id * width, width)
     }
   }
-  arena.endPiece(piece)
-  return piece
+  arena.endChunk(chunk)
+  return chunk
 }
 
 /** Reads the segments of a store to copy them, while other threads of the daemon use the store. */

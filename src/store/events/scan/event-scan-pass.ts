@@ -99,10 +99,10 @@ export class Scan {
     request: EventScanRequest,
     { facts, owners }: { readonly facts: ProjectFacts; readonly owners: OwnerTable },
     rows: ScanRows,
-    { rowsMax, isInPieces }: { readonly rowsMax: number; readonly isInPieces: boolean },
+    { rowsMax, isInChunks }: { readonly rowsMax: number; readonly isInChunks: boolean },
   ) {
     this.#request = request
-    this.#shown = isInPieces ? [] : null
+    this.#shown = isInChunks ? [] : null
     this.#facts = facts
     this.#owners = owners
     this.#rowsMax = rowsMax
@@ -140,10 +140,10 @@ export class Scan {
   }
 
   /**
-   * Calls `show` with the rows that were found since the last call of this method, in one or several pieces. A value
-   * has the same number in all pieces.
+   * Calls `show` with the rows that were found since the last call of this method, in one or several chunks. A value
+   * has the same number in all chunks.
    */
-  showPieces(show: (piece: EventColumns) => void): void {
+  showChunks(show: (chunk: EventColumns) => void): void {
     const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
     for (const persons of this.#shown ?? []) {
       show({ count: persons.length, persons, ...rest, weights: undefined })

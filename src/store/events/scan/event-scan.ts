@@ -10,6 +10,7 @@ import { type BlockShare, blockShares } from '../../../base/shared-blocks.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
+  ChunkVisitor,
   CreatedPersons,
   DistinctIdOwners,
   EventColumns,
@@ -17,7 +18,6 @@ import type {
   EventScanner,
   EventScanRequest,
   KnownEvents,
-  PieceVisitor,
   ValueColumn,
   ValueRequest,
 } from '../../../rules/analytics/event-columns.ts'
@@ -133,19 +133,19 @@ class SegmentScanner implements EventScanner {
 
   scan(request: EventScanRequest): EventColumns {
     if (request.areValuesLocal === true)
-      throw new RangeError('only pieces have values of their own')
+      throw new RangeError('only chunks have values of their own')
     const scan = this.#begin(request)
     this.#run(scan, request, () => undefined)
     return scan.finish()
   }
 
-  scanPieces(request: EventScanRequest, visit: PieceVisitor): void {
+  scanChunks(request: EventScanRequest, visit: ChunkVisitor): void {
     if (request.order === undefined || request.order === 'time') {
-      throw new RangeError('pieces come in no order')
+      throw new RangeError('chunks come in no order')
     }
     const scan = this.#begin(request, true)
     this.#run(scan, request, (summary) => {
-      scan.showPieces((piece) => visit(piece, clippedRange(summary, request)))
+      scan.showChunks((chunk) => visit(chunk, clippedRange(summary, request)))
     })
   }
 
@@ -211,7 +211,7 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).kept(name, state, this.#store.valueBytesMax, make)
   }
 
-  giveBack(): void {
+  releaseResults(): void {
     this.#store.rows.takeBack()
   }
 
@@ -290,7 +290,7 @@ class SegmentScanner implements EventScanner {
     return this.#known
   }
 
-  #begin(request: EventScanRequest, isInPieces = false): Scan {
+  #begin(request: EventScanRequest, isInChunks = false): Scan {
     const { projectId, part } = request
     const facts = this.#factsOf(projectId)
     this.looksAtPersons ||= needsPersons(request)
@@ -301,7 +301,7 @@ class SegmentScanner implements EventScanner {
         : known.ownersAt(projectId, facts.owners, part.ownersAt)
     const target = rows.lend(request.values.length)
     const rowsMax = this.#limits.rowsMax ?? SCAN_ROWS_MAX
-    return new Scan(request, { facts, owners }, target, { rowsMax, isInPieces })
+    return new Scan(request, { facts, owners }, target, { rowsMax, isInChunks })
   }
 
   /** Runs a scan. Calls `onSegment` after each segment that may have added rows. */

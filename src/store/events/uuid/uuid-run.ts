@@ -27,7 +27,7 @@ const ENTRY_BYTES = 12
  * The number of bytes in a chunk of a filter. With it, a sealed chunk just fits into sixteen pages of LMDB. It is a
  * whole number of blocks of the filter.
  */
-const FILTER_PIECE_BYTES = 65_472
+const FILTER_CHUNK_BYTES = 65_472
 
 /** The tables of the index. */
 export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
@@ -77,8 +77,8 @@ function loadRun(tables: UuidTables, number: number): UuidRun {
 export function loadFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const words = new Uint32Array(run.filterWords)
   const target = bytesOf(words)
-  for (let piece = 0; piece * FILTER_PIECE_BYTES < target.length; piece++) {
-    loadChunk(tables, run.number, KIND_FILTER, piece).copy(target, piece * FILTER_PIECE_BYTES)
+  for (let chunk = 0; chunk * FILTER_CHUNK_BYTES < target.length; chunk++) {
+    loadChunk(tables, run.number, KIND_FILTER, chunk).copy(target, chunk * FILTER_CHUNK_BYTES)
   }
   return new UuidFilter(words)
 }
@@ -221,9 +221,9 @@ export class RunWriter {
     if (this.#count > 0) this.#storeChunk()
     const { words } = this.filter
     const filterBytes = bytesOf(words)
-    for (let piece = 0; piece * FILTER_PIECE_BYTES < filterBytes.length; piece++) {
-      const start = piece * FILTER_PIECE_BYTES
-      this.#put(KIND_FILTER, piece, filterBytes.subarray(start, start + FILTER_PIECE_BYTES))
+    for (let chunk = 0; chunk * FILTER_CHUNK_BYTES < filterBytes.length; chunk++) {
+      const start = chunk * FILTER_CHUNK_BYTES
+      this.#put(KIND_FILTER, chunk, filterBytes.subarray(start, start + FILTER_CHUNK_BYTES))
     }
     const { number } = this
     const entries = this.#entries

@@ -58,13 +58,13 @@ const RAW_GROUP = 1
 
 /** Returns the parts of the segment that stay, in two groups. */
 function keptOf(view: SegmentView): { directory: Directory; contents: readonly Buffer[] } {
-  const pieces: [Buffer[], Buffer[]] = [[], []]
+  const groups: [Buffer[], Buffer[]] = [[], []]
   const lengths = [0, 0]
   const keep = (part: Part, group = INDEX_GROUP): Part => {
     const bytes = view.partBytes(part)
     if (bytes.length === 0) return NO_PART
     const offset = lengths[group] ?? 0
-    pieces[group]?.push(bytes)
+    groups[group]?.push(bytes)
     lengths[group] = offset + bytes.length
     return [group, offset, bytes.length]
   }
@@ -85,5 +85,5 @@ function keptOf(view: SegmentView): { directory: Directory; contents: readonly B
         : awayEntry(entry),
     ),
   }
-  return { directory, contents: pieces.map((parts) => Buffer.concat(parts)) }
+  return { directory, contents: groups.map((parts) => Buffer.concat(parts)) }
 }

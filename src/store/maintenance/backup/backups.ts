@@ -145,7 +145,7 @@ export interface BackupOptions {
   readonly folder: string
   readonly nowMs: number
   /**
-   * The number of backups of this store to keep, including this one. Older backups are removed afterwards. If null, all
+   * The number of backups of this store to keep, including this one. Older backups are removed afterward. If null, all
    * are kept.
    */
   readonly keep: number | null

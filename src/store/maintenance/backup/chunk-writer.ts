@@ -21,7 +21,7 @@ const CHUNKS_AT_ONCE = 4
  * writes wait for everything that is queued at the disk.
  */
 const WRITES_AT_ONCE = 2
-const PIECE_BYTES = 256 * 1024
+const WRITE_BYTES = 256 * 1024
 /** The number of written files that are flushed and renamed together. */
 const FILES_PER_FLUSH = 32
 /** The size of direct writes is a multiple of this. */
@@ -222,7 +222,7 @@ async function writeDirectly(path: string, { memory, length }: Chunk): Promise<F
 async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   let written = 0
   while (written < bytes.length) {
-    const length = Math.min(PIECE_BYTES, bytes.length - written)
+    const length = Math.min(WRITE_BYTES, bytes.length - written)
     const { bytesWritten } = await file.write(bytes, written, length, written)
     if (bytesWritten === 0) throw Object.assign(new Error('nothing is written'), { code: 'ENOSPC' })
     written += bytesWritten
