@@ -22,7 +22,8 @@ import { type QueryScan, type QueryShard, scanShard, scanShardPieces } from './q
 
 const HOUR_MS = 3_600_000
 /**
- * The time limit is checked after a number of steps. A test counts as this many steps, because it may read the person.
+ * The number of steps that testing one person counts as. It is more than one because a test may have to read the
+ * person. The time limit is checked each time that enough steps were counted.
  */
 const PERSON_STEPS = 32
 /** Matches a date with a time of day. If the end of a range has none, the range includes its whole day. */
@@ -30,11 +31,11 @@ const HAS_CLOCK = /\d[T ]\d/
 
 /** The differences between the calculated members of a cohort and the stored ones. */
 export interface MemberChanges {
-  /** The new members. A member is given as the smallest distinct ID number that it owns. */
+  /** The new members. Each is given as the smallest distinct ID number that the person owns. */
   readonly added: Uint32Array<ArrayBuffer>
   /** The person numbers of persons that are no longer members. */
   readonly removed: Uint32Array<ArrayBuffer>
-  /** The number of calculated members. */
+  /** The number of all calculated members, new or not. */
   readonly count: number
 }
 
@@ -108,7 +109,7 @@ class BehaviorBits {
   readonly bits: Uint32Array
   readonly #shard: QueryShard
   readonly #size: number
-  /** By person number, the number of events. The array is reused by each count. */
+  /** The number of events of each person, indexed by person number. Each count overwrites the array. */
   readonly #counts: Uint32Array
 
   constructor(shard: QueryShard, size: number) {

@@ -65,9 +65,9 @@ type StatusCounts = Readonly<Record<Status, Uint32Array>>
 type LifecyclePart = StatusCounts | IdBits
 
 /**
- * Returns the bits of the persons that have a status, of 32 persons in one interval. Each argument is the bits of 32
- * persons: `now` are active in the interval, `before` were active in the interval before it, and `fresh` were created
- * in the interval and are active for the first time.
+ * Returns the bits of those persons that have a status, for 32 persons in one interval. A bit of `now` is set if the
+ * person is active in the interval, a bit of `before` if it was active in the interval before, and a bit of `fresh` if
+ * it was created in the interval and is active for the first time.
  */
 type StatusBits = (now: number, before: number, fresh: number) => number
 
@@ -186,8 +186,8 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
 }
 
 /**
- * Returns the maker of the URLs for the persons behind a number. The persons route begins weeks on Monday and has no
- * minutes, so such queries have no URLs.
+ * Returns the maker of the URLs that list the persons behind a number. The persons route begins weeks on Monday and has
+ * no minutes, so queries by week or minute have no URLs.
  */
 function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext): UrlMaker {
   const { interval } = range
@@ -200,7 +200,7 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-/** Counts the persons of each status. `each` calls its argument for every interval and 32 persons. */
+/** Counts the persons of each status. `each` must call its argument for each interval and each group of 32 persons. */
 function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
   const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
   each((bucket, _, now, before, fresh) => {
@@ -271,7 +271,10 @@ function createdBits(
   return bitsOfEvents({ persons, timesMs: created.timesMs }, periods, lastDistinctId)
 }
 
-/** Receives the presence of 32 persons in one interval. The first of these persons has the number `first`. */
+/**
+ * Receives the activity of 32 persons in one interval, as the bits that `StatusBits` takes. `first` is the number of
+ * the first of these persons.
+ */
 type PresenceVisitor = (bucket: number, first: number, ...presence: Parameters<StatusBits>) => void
 
 function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
@@ -280,7 +283,8 @@ function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisito
 }
 
 /**
- * Compares each interval, from the second one on, with the interval before it. The bits have the form of `periodBits`.
+ * Compares each interval, from the second one on, with the interval before it. `bits` and `createdBits` have the form
+ * of the result of `periodBits`.
  */
 function compareIntervals(
   bits: Uint32Array,
@@ -303,8 +307,8 @@ function compareIntervals(
 }
 
 /**
- * Scans the events and passes the presence of all persons to `visit`. Returns the numbers that the persons have there,
- * or null if the range is empty.
+ * Scans the events and passes the activity of all persons to `visit`. Returns the numbers by which `visit` knows the
+ * persons, or null if the range is empty.
  */
 function eachPresence(
   plan: LifecyclePlan,
@@ -325,7 +329,7 @@ function eachPresence(
   return numbers
 }
 
-/** Returns the creations of the numbered persons in the form of events. */
+/** Returns the creations of the numbered persons in the form of events, so that `periodBits` can process them. */
 function creationsOf(
   numbers: ActorNumbers,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },

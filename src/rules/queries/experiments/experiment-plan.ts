@@ -219,15 +219,15 @@ export function rangeOfPlan({ exposure, metrics }: ExperimentPlan): DateRange {
   }
 }
 
-/** Returns how long after the end of an experiment events still count, in milliseconds. */
+/** Returns for how long after the end of an experiment events still count, in milliseconds. */
 export function tailMs(counted: CountedMetric): number {
   const windowMs = counted.windowMs ?? 0
   return counted.of === 'returns' ? windowMs + (counted.to + 1) * unitMs(counted.unit) : windowMs
 }
 
 /**
- * Returns the hours or days of the project that the window of a retention consists of, or null if the window is
- * measured from the start event. Throws 400 `query_too_large`.
+ * Returns the days or hours, in the time zone of the project, that make up the window of a retention metric. Returns
+ * null if the window is measured in time since the start event. Throws 400 `query_too_large`.
  */
 export function returnPeriods(
   counted: Extract<CountedMetric, { of: 'returns' }>,

@@ -83,8 +83,8 @@ interface Window {
 }
 
 /**
- * Returns the row of each event that lies in a window, and -1 for all others, in the memory of `kept`. `rows` contains
- * the row of each event, or -1.
+ * Writes into `kept` the row of each event that lies in a window, and -1 for all other events. `rows` contains the row
+ * of each event, or -1. Returns the written part of `kept`.
  */
 function within(
   { fromMs, untilMs, lastMs }: Window,

@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 
 /**
- * Returns the actors behind the number that is given by `pick`. Throws 400, see `invalidQuery`, and the same errors as
+ * Returns the actors behind the number that `pick` selects. Throws 400, see `invalidQuery`, and the same errors as
  * `EventScanner.scan`.
  */
 export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QueryShard): QueryActors {

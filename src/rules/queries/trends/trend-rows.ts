@@ -114,7 +114,7 @@ function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
 /** Returns the row of each person's first event, if this event is not before `fromMs` and its mask contains `mask`. */
 function firstRows(columns: EventColumns, fromMs: number, mask: number): Uint32Array {
   const { count, persons, timesMs, sequences, seriesMasks } = columns
-  // Plus one, because 0 stands for persons without a row.
+  // The row of each person's first event, plus one. 0 means that the person has no row.
   const firsts = new Uint32Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
     const person = persons[row] ?? 0
@@ -154,7 +154,7 @@ function rowsOf(
       values = cellOfId.values.map((value) => [value])
       continue
     }
-    // A pair is the combination of the properties before, and the value of this property.
+    // A pair is a combination of the values of the earlier properties, together with a value of this property.
     const pairs = new Map<number, number>()
     const before = values
     const combined: CellValue[] = [[]]

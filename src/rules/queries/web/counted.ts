@@ -254,7 +254,10 @@ export function sumOf({ sums, values }: Counted, name: string): ByRange {
   return sums[name] ?? byRange(values.length)
 }
 
-/** Returns the mean of the numbers that sessions have under a name. It is NaN if no session has one. */
+/**
+ * Returns the mean of the numbers that were summed over sessions under `name`, for each value. It is NaN if no session
+ * has a number.
+ */
 export function meanOf(found: Counted, name: string): ByRange {
   const [sums, counts] = [sumOf(found, name), sumOf(found, `${name} count`)]
   return [quotient(sums[0], counts[0]), quotient(sums[1], counts[1])]

@@ -88,7 +88,10 @@ export function isSessionProperty(name: string): boolean {
   return MAKERS.has(ALIASES.get(name) ?? name)
 }
 
-/** The properties of the sessions in a table. The table caches them. All methods throw as `EventScanner.scan`. */
+/**
+ * The properties of the sessions in a table. The table caches them. All methods throw the same errors as
+ * `EventScanner.scan`.
+ */
 export class SessionProperties {
   readonly table: SessionTable
   readonly #shard: QueryShard

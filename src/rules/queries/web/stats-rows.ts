@@ -39,7 +39,7 @@ const RATES: readonly StatsColumn[] = [
 /** A number in the current range and in the previous one. Null means that there is no number. */
 export type Cell = readonly [current: number | null, previous: number | null]
 
-/** A table. */
+/** A table before its rows are sorted and cut to a page. */
 export interface StatsTable {
   readonly columns: readonly StatsColumn[]
   readonly rows: readonly StatsRow[]

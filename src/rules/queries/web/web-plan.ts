@@ -64,12 +64,12 @@ export function rangeOf({ current, previous }: WebPlan): DateRange {
   }
 }
 
-/** Returns the filters without those on an event property. */
+/** Returns the filters without the filters on the event property `key`. */
 export function withoutKey(filters: readonly WebFilter[], key: string): readonly WebFilter[] {
   return filters.filter((filter) => keyOf(filter) !== key)
 }
 
-/** Returns the filters with those on an event property moved to another property. */
+/** Returns the filters, in which each filter on the event property `from` tests the event property `key` instead. */
 export function withKey(
   filters: readonly WebFilter[],
   from: string,
