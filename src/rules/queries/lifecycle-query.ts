@@ -93,10 +93,14 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     query.refuse('aggregation_group_type_index')
     const [first, second] = readSeriesList(query, context, 1, () => null)
     if (first === undefined || second !== undefined) {
-      throw query.fault('series', 'must be a list of one series')
+      throw query.fault('series', 'must be a list with exactly one series')
     }
     const { series } = first
-    if (!series.exists) throw query.fault('series.0.id', 'refers to an action that does not exist')
+    if (!series.exists)
+      throw query.fault(
+        'series.0.id',
+        'refers to an action that does not exist. Take its number from the list of actions',
+      )
     const { type, order, label } = series
     const id = type === 'actions' ? String(series.id) : label
     const given = readRange(query, readInterval(query), context)

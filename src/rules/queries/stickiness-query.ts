@@ -235,7 +235,8 @@ function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
 function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
   const order = pick.whole('series', 0) ?? series[0]?.series.order
   const found = series.find((one) => one.series.order === order)
-  if (found === undefined) throw pick.fault('series', 'must be the index of a series')
+  if (found === undefined)
+    throw pick.fault('series', 'must be the index of a series, counted from 0')
   return found
 }
 

@@ -161,7 +161,7 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
   const { metrics, secondaryMetrics } = experiment
   const facts = factsOf(experiment, context)
   if (facts === null) {
-    const what = 'is missing. The experiment has not started, so there is no result'
+    const what = 'is missing. Start the experiment to get results'
     throw query.fault('experiment.start_date', what)
   }
   const isSingle = query.value('metric') !== undefined
@@ -179,7 +179,7 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
   if (nodes.length > EXPERIMENT_METRICS_MAX) {
     throw query.fault(
       'experiment.metrics',
-      `must have at most ${EXPERIMENT_METRICS_MAX} metrics together with \`metrics_secondary\`. Ask for each \`metric\` by itself`,
+      `and \`metrics_secondary\` may have at most ${EXPERIMENT_METRICS_MAX} metrics together. Send one query for each metric, with \`metric\``,
     )
   }
   const exposure = readExposurePlan(experiment, facts.startMs, context)

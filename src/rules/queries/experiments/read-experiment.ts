@@ -40,7 +40,8 @@ export function readExperiment(fields: QueryFields, context: TimeContext): Exper
   }
   const filters = flag.within('filters')
   if (filters.value('aggregation_group_type_index') !== undefined) {
-    const what = 'is not supported. The flag of an experiment must be decided by person'
+    const what =
+      'is not supported. The flag of an experiment must be decided for persons, not for groups'
     throw filters.fault('aggregation_group_type_index', what)
   }
   const startMs = readMoment(fields, 'start_date', context)

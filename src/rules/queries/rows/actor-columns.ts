@@ -107,7 +107,10 @@ function columnIn(
  */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return
-  throw invalidQuery(attr, 'must not name a column that the source does not provide')
+  throw invalidQuery(
+    attr,
+    'is a column that the query in `source` does not provide. Leave the column out',
+  )
 }
 
 /** Returns the value of a column for an actor. */

@@ -176,7 +176,7 @@ function readSource(
   if (kind.actors === undefined) {
     throw unsupported(
       'source.source.kind',
-      'is a query that cannot list the people behind its numbers',
+      'must be another kind of query. This kind cannot list the people behind its numbers',
     )
   }
   if (pick.text('compare') === 'previous') {

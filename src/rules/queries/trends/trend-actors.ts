@@ -32,7 +32,7 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
   const series = plan.series[index]
   const [range] = plan.ranges
   if (series === undefined || range === undefined)
-    throw pick.fault('series', 'is not the index of a series')
+    throw pick.fault('series', 'must be the index of a series, counted from 0')
   const { measure, exists } = series
   const group =
     measure.of === 'actors' && measure.actor?.kind === 'group_key' ? measure.actor : null
@@ -90,7 +90,11 @@ function eventsOf(
   { context: { timezone, nowMs } }: QueryShard,
 ): readonly [fromMs: number, toMs: number] {
   if (plan.isTotal) {
-    if (pick.isGiven('day')) throw pick.fault('day', 'cannot be set for a total value')
+    if (pick.isGiven('day'))
+      throw pick.fault(
+        'day',
+        'must be left out, because the query asks for one total and not for days',
+      )
     const { fromMs, toMs } = spanOf(measure, range, true)
     return range.fromMs > range.toMs ? NOTHING : [fromMs, toMs]
   }
@@ -135,7 +139,8 @@ interface WantedValue {
 function readWantedValue({ breakdown }: TrendsPlan, pick: QueryFields): WantedValue {
   const given = pick.value('breakdown')
   if (given === undefined) return { persons: null, tests: [] }
-  if (breakdown === null) throw pick.fault('breakdown', 'was sent, but the query has no breakdown')
+  if (breakdown === null)
+    throw pick.fault('breakdown', 'must be left out, because the query has no breakdown')
   const values: readonly unknown[] = Array.isArray(given) ? given : [given]
   const { cohorts, properties } = breakdown
   if (cohorts.length > 0) {

@@ -67,7 +67,7 @@ export function readPaging(query: QueryFields): StatsPaging {
   const isField = field === undefined || field === 'Clicks' || Object.hasOwn(FIELDS, String(field))
   if (!isField || (direction !== 'ASC' && direction !== 'DESC') || more.length > 0) {
     const fields = Object.keys(FIELDS).join(', ')
-    throw query.fault('orderBy', `must be a list of one of ${fields}, and ASC or DESC`)
+    throw query.fault('orderBy', `must be a list with one of ${fields}, followed by ASC or DESC`)
   }
   return {
     orderBy: FIELDS[field as keyof typeof FIELDS] ?? null,

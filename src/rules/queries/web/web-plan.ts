@@ -102,7 +102,7 @@ function keyed(tree: FilterGroup, key: string): FilterGroup {
 function readWebFilters(query: QueryFields, context: QueryContext): readonly WebFilter[] {
   const items = query.objects('properties')
   if (items.length > QUERY_FILTERS_MAX) {
-    throw query.fault('properties', `may hold ${QUERY_FILTERS_MAX} filters at most`)
+    throw query.fault('properties', `may have at most ${QUERY_FILTERS_MAX} filters`)
   }
   const filterTestAccounts = query.boolean('filterTestAccounts')
   const tests = readGlobalFilter(new QueryFields({ filterTestAccounts }), context)
@@ -146,6 +146,10 @@ function readGoal(query: QueryFields, context: QueryContext): SeriesMatch | null
     throw query.fault('conversionGoal', 'must have a `customEventName` or an `actionId`')
   }
   const { exists, match } = actionSeries(goal, 'actionId', null, context)
-  if (!exists) throw query.fault('conversionGoal', 'refers to an action that does not exist')
+  if (!exists)
+    throw query.fault(
+      'conversionGoal',
+      'refers to an action that does not exist. Take its number from the list of actions',
+    )
   return match
 }
