@@ -73,7 +73,10 @@ function targetStep(funnelPaths: string, funnel: FunnelParameters | null): numbe
   }
   const target = step >= 0 ? Math.max(step - 1, 0) : Math.max(-step - 2, 0)
   if (funnelPaths === BETWEEN && target === 0) {
-    throw invalidInput(attr, 'needs a funnel_step that has a step before it')
+    throw invalidInput(
+      attr,
+      'must have a `funnel_step` of at least 2, or of at most -3 for drop-offs',
+    )
   }
   return target
 }
