@@ -49,7 +49,7 @@ export function patternLimitFault(
   )
 }
 
-/** Returns the first fault of a filter that `before` does not contain, or null if there is none. */
+/** Returns the first of `faults` whose filter is in none of the faults of `before`, or null if there is none. */
 export function newFault(
   faults: readonly FilterFault[],
   before: () => readonly FilterFault[],
@@ -72,9 +72,9 @@ export interface PlacedFilter {
 }
 
 /**
- * Returns the fault of a filter as a list of at most one: an operator that is not in `known`, a value that is not a
- * version where one is needed, or an invalid pattern. `patterns` are the patterns in the value of the filter. Each is
- * compiled in each dialect.
+ * Returns a list with the first fault of a filter, or an empty list. Faults are an operator that is not in `known`, a
+ * value that is not a version where one is needed, and an invalid pattern. `patterns` are the patterns in the value of
+ * the filter. Each of them is compiled in each dialect.
  */
 export function faultsOfFilter(
   { path, filter }: PlacedFilter,

@@ -10,7 +10,7 @@ import { seriesNames, valueText } from './series-names.ts'
 export interface SharedTable {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** How many rows are left out of the table. `moreColumns` is the number of columns that are left out. */
+  /** The numbers of rows and of columns that are left out of the table. */
   readonly moreRows: number
   readonly moreColumns: number
 }
@@ -219,7 +219,7 @@ function cellText(value: unknown): string {
     const rounded = Math.round(value * 10_000) / 10_000
     return String(Number.isFinite(rounded) ? rounded : value)
   }
-  // A list of two numbers is a number, and the same number in the comparison range.
+  // A list of two numbers holds the number of the range and the number of the comparison range.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')
   const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)
