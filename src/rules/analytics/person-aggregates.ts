@@ -1,4 +1,6 @@
-/** Computes the aggregates of `math` from the numbers in the events of each person. */
+/**
+ * Computes one number for each person from the numbers in the events of the person, such as their sum, mean or median.
+ */
 
 import { numberOf } from '../filters/property-filter.ts'
 import { propertyText } from '../filters/property-text.ts'

@@ -26,7 +26,10 @@ const HOUR_MS = 3_600_000
  * person. The time limit is checked each time that enough steps were counted.
  */
 const PERSON_STEPS = 32
-/** Matches a date with a time of day. If the end of a range has none, the range includes its whole day. */
+/**
+ * Matches a date with a time of day. If the end of a range is a date without a time of day, the range includes that
+ * whole day.
+ */
 const HAS_CLOCK = /\d[T ]\d/
 
 /** The differences between the calculated members of a cohort and the stored ones. */
@@ -294,8 +297,8 @@ class BehaviorBits {
       const person = persons[row] ?? 0
       const timeMs = timesMs[row] ?? 0
       const series = seriesMasks[row] ?? 0
-      // `lastMs` is the latest first event of the person. It is set after the comparison, because an event cannot
-      // follow itself.
+      // `lastMs` is the time of the person's latest event that matches the first series. It is set after the
+      // comparison, because an event cannot follow itself.
       if ((series & 2) !== 0 && timeMs - (lastMs[person] ?? 0) <= withinMs) this.#set(person, mask)
       if ((series & 1) !== 0) lastMs[person] = timeMs
     }

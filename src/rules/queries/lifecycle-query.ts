@@ -86,7 +86,8 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
       : 'persons'
   },
 
-  // The creation times of persons and the owners of distinct ids may change.
+  // The answer depends on the creation times of persons and on the owners of distinct ids. Both may change after the
+  // parts were computed.
   isOfOneState: () => true,
 
   plan(query, context) {

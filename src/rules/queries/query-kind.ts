@@ -184,7 +184,7 @@ export interface QueryKind<Plan, Part> {
 }
 
 /** Any kind. Only the kind itself knows the types of its plans and parts. */
-// biome-ignore lint/suspicious/noExplicitAny: what a table of kinds holds shares nothing but its form
+// biome-ignore lint/suspicious/noExplicitAny: the kinds in one table have different types of plans and parts
 export type AnyQueryKind = QueryKind<any, any>
 
 /** A kind, and the query of this kind that was inside the wrapper, if there was one. */

@@ -67,7 +67,10 @@ export interface CountedSource {
   readonly key: string | null
 }
 
-/** What a metric counts for each exposed person. Windows are in milliseconds; null means until the end. */
+/**
+ * What a metric counts for each exposed person. Windows are in milliseconds; null means until the end of the
+ * experiment.
+ */
 export type CountedMetric =
   | {
       readonly of: 'steps'

@@ -88,7 +88,7 @@ export interface MetricStatistics {
   readonly adjustment: { readonly remainingVariance: number } | NotEnoughData | null
 }
 
-/** How fast persons arrive. A plan estimates its duration from this. */
+/** The times from which a plan estimates how fast persons arrive and how long the experiment will take. */
 export interface ExposurePace {
   /** The start of the experiment, in milliseconds since 1970. */
   readonly startMs: number
@@ -171,8 +171,8 @@ export function correctedPValues(pValues: readonly (number | null)[]): readonly 
 }
 
 /**
- * The result of the sample ratio check: the expected number of persons in each variant, or the reason why it cannot be
- * computed.
+ * The result of the sample ratio check. `expected` is the expected number of persons in each variant, by the key of the
+ * variant.
  */
 export interface SampleRatio {
   readonly expected: Readonly<Record<string, number>>

@@ -122,7 +122,7 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
   return math === 'unique_session' ? [{ kind: 'session' }] : []
 }
 
-/** The values of each person while events are added. */
+/** Adds up the value of each person, event by event. */
 interface Tally {
   /**
    * Adds the events of a piece. `rows` contains the row of each event, or -1 if the event does not count. `values`

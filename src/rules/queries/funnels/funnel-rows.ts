@@ -313,7 +313,7 @@ class LabelChoice {
     this.isByStep = attribution === 'step' && labelOfPlace !== null
     this.#isLast = attribution === 'last_touch'
     this.#masks = masks
-    // In an unordered funnel, any step may be the first event of an attempt.
+    // In an unordered funnel, events of every step can decide the value, because an attempt may begin with any step.
     const isAnyStep = rules.order === 'unordered'
     this.#stepsMask = isAnyStep ? 2 ** rules.stepCount - 1 : 1 << attributionStep
     this.#labels = labelOfPlace

@@ -322,7 +322,7 @@ export class FunnelStream {
   }
 }
 
-/** Returns the number of numbers in the state of a person. */
+/** Returns how many numbers the state of a person consists of. */
 function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
@@ -336,8 +336,8 @@ class ArrivalOrder {
   #bits = new Uint32Array(0)
 
   /**
-   * Returns the rows in the order of arrival. The list is reused by the next call. The cost is linear in the rows, plus
-   * a few steps for 32 sequence numbers of the range.
+   * Returns the rows in the order of arrival. The next call overwrites the list. The cost is linear in the rows, plus a
+   * few steps for every 32 sequence numbers in the range.
    */
   of(sequences: Uint32Array, count: number): Uint32Array {
     let [first, last] = [Number.POSITIVE_INFINITY, 0]

@@ -147,8 +147,9 @@ interface ShownEdge extends JsonObject {
 }
 
 /**
- * Returns the maker of the URLs for the persons behind an edge. The persons route counts page views and screens as
- * items only. If the query excludes one of these types, it counts them by their names, so there is no URL.
+ * Returns the maker of the URLs that list the persons behind an edge. There are no URLs if the query takes all events
+ * and excludes `$pageview` or `$screen`. The query then still counts page views by address and screens by screen name,
+ * but the persons route would leave these events out.
  */
 function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
   const { types, excluded, groupings, cut, fromMs, range, filter } = plan

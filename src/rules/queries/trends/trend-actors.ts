@@ -119,7 +119,8 @@ const NOTHING = [0, -1] as const
 function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRange): number {
   if (interval === 'minute') return startMs + MINUTE_MS
   if (interval === 'hour') {
-    // If clocks change by a part of an hour, an hour is shorter or longer. A start within an hour lies in such an hour.
+    // If clocks change by a part of an hour, the start of a bucket may lie within an hour. The bucket then ends one
+    // hour after its start.
     const isStart = hourStart(startMs, timezone) === startMs
     const rules = bucketRules({ interval, timezone })
     return isStart ? shiftedPeriodStart(startMs, 1, rules) : startMs + HOUR_MS

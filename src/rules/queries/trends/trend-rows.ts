@@ -70,7 +70,8 @@ export function scanRows(
       wanted?.kind === 'group_key' && hasBins ? columns.values[properties.length] : undefined
     return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
-  // The second series shows in the mask whether the first event with the name also passes the filters.
+  // The first series finds the first event with the name. The mask shows whether this event also belongs to the second
+  // series, which has all filters.
   const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
   const series: readonly SeriesMatch[] = measure.isByName
     ? [{ ...match, filter: null }, passing]
@@ -105,7 +106,7 @@ export function bucketsOfRows(
   return buckets
 }
 
-/** Returns the rows that belong to a group. Events without a group must not affect the bounds of the bins. */
+/** Returns the rows whose event belongs to a group. Events without a group must not affect the bounds of the bins. */
 function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
   const hasText = values.map((value) => propertyText(value ?? '') !== '')
   return Uint32Array.from(ids.keys()).filter((row) => hasText[ids[row] ?? 0] === true)

@@ -30,7 +30,7 @@ export type WebFilter =
       readonly paths: readonly string[]
     }
 
-/** The shared parts of a query. */
+/** The parts that all queries of web analytics share. */
 export interface WebPlan {
   readonly current: QueryRange
   /** The comparison range. Null means none. */
@@ -40,7 +40,7 @@ export interface WebPlan {
   readonly goal: SeriesMatch | null
 }
 
-/** Reads the shared members of a query. Throws 400 `invalid_query`. */
+/** Reads the members that all queries of web analytics share. Throws 400 `invalid_query`. */
 export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan {
   query.refuse('includeRevenue', 'includeAvgTimeOnPage')
   const current = readRange(query, 'day', context)
