@@ -71,8 +71,8 @@ export interface EventScanRequest {
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /**
-   * For pieces: if true, the positions of values in one piece may differ from those in another, so that no value needs
-   * to be looked up.
+   * For pieces: if true, the positions of values in one piece may differ from those in another. The scan is then
+   * faster, because it looks up no value.
    */
   readonly areValuesLocal?: boolean
   /** If true, `timesMs` and `seriesMasks` may also be empty. */

@@ -34,8 +34,8 @@ export function patternsOf(
 }
 
 /**
- * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. The main thread
- * compiles these patterns when the object is saved or published.
+ * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. Their number is
+ * limited because the main thread compiles them when the object is saved or published.
  */
 export function patternLimitFault(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
@@ -45,7 +45,7 @@ export function patternLimitFault(
   if (count <= PATTERNS_MAX && units <= PATTERN_UNITS_SUM_MAX) return null
   return (
     `may have at most ${PATTERNS_MAX} regular expressions with ${PATTERN_UNITS_SUM_MAX} characters together` +
-    '. Use another operator'
+    '. Use fewer or shorter ones, or another operator'
   )
 }
 

@@ -176,9 +176,9 @@ export interface QueryKind<Plan, Part> {
    */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**
-   * Returns the actors behind one number of the answer. `pick` names the number; it is the `InsightActorsQuery` or
-   * `FunnelsActorsQuery` that contains the query of `plan`. If the method is absent, the kind cannot list actors.
-   * Throws 400, see `invalidQuery`.
+   * Returns the actors behind one number of the answer. `pick` says which number; it is the `InsightActorsQuery`,
+   * `StickinessActorsQuery` or `FunnelsActorsQuery` that contains the query of `plan`. If the method is absent, the
+   * kind cannot list actors. Throws 400, see `invalidQuery`.
    */
   actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
 }

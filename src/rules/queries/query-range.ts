@@ -67,8 +67,8 @@ export function readInterval(query: QueryFields): Interval {
 }
 
 /**
- * Reads the range of `dateRange`. The default is the seven days before today, and today. `interval` determines how the
- * end is moved. Throws 400 `invalid_query` for dates that cannot be read.
+ * Reads the range of `dateRange`. The default is the seven days before today, and today. `interval` decides to which
+ * moment the end is moved. Throws 400 `invalid_query` for dates that cannot be read.
  */
 export function readRange(
   query: QueryFields,

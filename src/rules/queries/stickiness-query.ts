@@ -1,6 +1,6 @@
 /**
- * The kind `StickinessQuery`: how many actors had events in how many intervals of a range. Source:
- * docs/compatibility/queries.md, "StickinessQuery".
+ * The kind `StickinessQuery`: for each number of intervals, how many actors had events in that many intervals of a
+ * range. Source: docs/compatibility/queries.md, "StickinessQuery".
  */
 import { rowsByActor } from '../analytics/actor-rows.ts'
 import type { DistinctIdOwners } from '../analytics/event-columns.ts'

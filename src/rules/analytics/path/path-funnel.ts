@@ -20,8 +20,8 @@ export interface PathSpan {
 }
 
 /**
- * Returns the persons of the funnel of a request, by person number, with the time range of their paths. Returns null if
- * the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
+ * Returns the time range of the paths of each person that the funnel of a request finds, by person number. Returns null
+ * if the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function funnelSpans(
   inquiry: Inquiry<PathParameters>,

@@ -12,8 +12,8 @@ export type Reducer = 'count' | 'sum' | 'avg' | 'min' | 'max' | number
 export type Measure =
   | { readonly of: 'events' }
   /**
-   * Counts the first event of each person. It is the first event with the name, or the first event that also passes all
-   * filters.
+   * Counts the first event of each person. If `isByName` is true, it is the first event with the name, and it counts
+   * only if it passes all filters. Otherwise it is the first event that passes all filters.
    */
   | { readonly of: 'first_events'; readonly isByName: boolean }
   /** Computes one number from the numbers of a property, each multiplied by `factor`. */

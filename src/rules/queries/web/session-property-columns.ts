@@ -227,7 +227,7 @@ export class SessionProperties {
     )
   }
 
-  /** Reads all event properties that decide channels in one scan. */
+  /** Reads, in one scan, all event properties that decide channels. */
   #readEntries(): void {
     const missing = CHANNEL_KEYS.filter(([name]) => !this.table.columns.has(name))
     const requests = missing.map(([, key]) => ({ kind: 'event_property', key }) as const)

@@ -65,7 +65,7 @@ interface StatsPlan extends TablePlan {
   readonly paging: StatsPaging
 }
 
-/** For each column, the number of each value. */
+/** For each column, the numbers that it shows, one for each breakdown value. */
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
 /** The kind for tables of a site. */
