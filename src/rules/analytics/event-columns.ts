@@ -274,9 +274,9 @@ export interface EventScanner {
   eventsWithin(projectId: number, range: DateRange): number
   /**
    * Returns the times at which to divide the sessions with events in a range into `count` parts with about the same
-   * number of events. The start time of a session is taken from its id. It may be wrong, but then only the sizes of the
-   * parts differ. An event without a session belongs to the part of the events that arrived together with it. It costs
-   * as much as `eventsWithin`.
+   * number of events. The start time of a session is taken from its id. This time may be wrong, but then only the sizes
+   * of the parts differ. An event without a session belongs to the part of the events that arrived together with it.
+   * The call costs as much as `eventsWithin`.
    */
   sessionBounds(projectId: number, range: DateRange, count: number): readonly number[]
   /**

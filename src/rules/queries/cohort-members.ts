@@ -43,10 +43,10 @@ export interface MemberChanges {
 }
 
 /**
- * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. It
- * needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
+ * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. The
+ * call needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
  * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
- * period), and each person costs one step. Throws the same errors as `EventScanner.scan`.
+ * period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,

@@ -192,8 +192,8 @@ function timeline(items: readonly JsonObject[]): Cells | null {
 const INTERNAL: readonly string[] = ['action_id', 'order', 'type']
 
 /**
- * Returns a table of those members of objects that are neither objects nor empty, in the order in which they first
- * occur.
+ * Returns a table with a row for each object. A member becomes a column if it is a text, a number or a boolean in at
+ * least one object. The columns are in the order in which the members first occur.
  */
 function members(items: readonly JsonObject[]): Cells {
   const names = new Set<string>()

@@ -54,7 +54,10 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Returns the actors of a series in each period of a range, as bits. Throws the same errors as `EventScanner.scan`. */
+/**
+ * Returns the bits of the distinct ids that have events of a series, for each period of a range. Throws the same errors
+ * as `EventScanner.scan`.
+ */
 export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,

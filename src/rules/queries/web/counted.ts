@@ -173,8 +173,8 @@ export class SessionTally {
 }
 
 /**
- * Returns, for each value, the sum of the numbers of the rows and how many rows have a number. NaN is left out. `name`
- * is the key of both in the result.
+ * Returns, for each value, two numbers: the sum of the numbers of its rows, and how many of its rows have a number. NaN
+ * is left out. The sums are stored under `name`, and the numbers of rows under `name` followed by ` count`.
  */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,

@@ -131,8 +131,8 @@ export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTabl
 }
 
 /**
- * Adds all events of the sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
- * It costs as much as `sessionsWithin`.
+ * Adds all events of those sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
+ * The call costs as much as `sessionsWithin`.
  */
 export function collectSessions(
   shard: QueryShard,
