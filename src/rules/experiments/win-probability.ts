@@ -86,7 +86,7 @@ function sumOfTerms(from: Beta, to: Beta): number {
     }
     return sum
   }
-  // The ratio is 1 at this index, so the largest term is near it.
+  // The ratio is 1 at the index `peak`, so the largest term is near it.
   const peak = (from.alpha * (to.beta - 1) - failures) / (1 + from.beta)
   const mode = Math.max(0, Math.ceil(peak))
   let wanted = 0

@@ -169,7 +169,7 @@ function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
   return data
 }
 
-/** Merges the results of parts. If there are none, the range is empty. */
+/** Merges the results of parts. If there are no results, the range is empty. */
 function merged(all: readonly (IdBits | Uint32Array)[]): IdBits | Uint32Array {
   const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
   const bits = all.filter((one): one is IdBits => !isCounts(one))

@@ -108,7 +108,7 @@ export interface GrowingSessions {
   readonly size: number
   /** 1 for each session with an event. */
   readonly marks: Uint8Array
-  /** Adds the events of a scan by `collectSessions` whose times `isNew` accepts. */
+  /** Adds those events of a scan whose times `isNew` accepts. The scan must come from `collectSessions`. */
   add(events: EventColumns, isNew: (timeMs: number) => boolean): void
 }
 

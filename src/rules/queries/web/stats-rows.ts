@@ -47,7 +47,7 @@ export interface StatsTable {
 
 /** A row with a cell for each column. */
 export interface StatsRow {
-  /** A text, a number, a list of these, or null. */
+  /** The breakdown value of the row: a text, a number, a list of these, or null. */
   readonly value: unknown
   readonly cells: readonly Cell[]
 }
