@@ -5,7 +5,7 @@
 import type { ActorPage, Inquiry } from './analytic-query.ts'
 import type { EventScanner } from './event-columns.ts'
 
-/** A number for each person, found by person number. Null if persons have no number to be ordered or shown by. */
+/** One number for each person, indexed by person number. Null if persons have no number to be ordered or shown by. */
 export type Scores = Float64Array | Uint32Array | null
 
 /** The loops over persons check the time limit of the query once for this number of persons. */
@@ -27,10 +27,11 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
 
 /**
  * Returns the requested page of persons. `persons` contains person numbers without duplicates. The person with the
- * highest score comes first and a score of NaN comes last; persons with equal scores are in the order of their uuids. A
- * finite number in `values` becomes the `value` of the person on the page. Distinct ids without a person come last,
- * because there is nothing to show of them. Throws the same errors as `EventScanner.checkLimits`. Each person costs one
- * comparison. Only a person that may be on the page also costs time that grows with the logarithm of the page size.
+ * highest score comes first and a score of NaN comes last. Persons with equal scores are in the order of their uuids.
+ * Distinct ids without a person come last, because the API has nothing to show for them. A finite number in `values`
+ * becomes the `value` of the person on the page. Throws the same errors as `EventScanner.checkLimits`. Each person
+ * costs one comparison. Only a person that may be on the page also costs time that grows with the logarithm of the page
+ * size.
  */
 export function pageOfPersons(
   persons: Uint32Array,
@@ -63,7 +64,7 @@ export function pageOfPersons(
   return { actors, isFull: actors.length >= limit, total: persons.length }
 }
 
-/** Splits a list into the persons and the distinct ids without a person. Both keep their order. */
+/** Splits a list of owners into persons and distinct ids without a person. Both results keep the order of the list. */
 function withAndWithoutProfile(
   persons: Uint32Array,
   firstPersonless: number,
@@ -77,7 +78,7 @@ function withAndWithoutProfile(
   ]
 }
 
-/** A group of a result, and its number in the chart, if there is one. */
+/** A group of a result, and the value that the chart computes for it. Null if the chart computes none. */
 export interface FoundGroup {
   readonly key: string
   readonly value: number | null
@@ -102,7 +103,7 @@ export function pageOfGroups(
 
 /**
  * Returns the largest of the first `count` person numbers of a list, or 0 if `count` is 0. An array that is indexed by
- * person number needs one entry more than this.
+ * these person numbers needs one entry more than this.
  */
 export function largestPerson(persons: Uint32Array, count: number): number {
   let largest = 0

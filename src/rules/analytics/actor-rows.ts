@@ -38,7 +38,7 @@ export function rowsByActor(
 ): ActorRows {
   const length = order === null ? count : order.length
   const largest = largestPerson(keyOfRow, count)
-  // First the number of rows of each key, later the next free index for a row of the key, plus one.
+  // For each key: first the number of its rows, later the next free index in `rows` plus one.
   const places = new Uint32Array(largest + 1)
   for (let position = 0; position < length; position++) {
     const key = keyOfRow[order === null ? position : (order[position] ?? 0)] ?? 0
@@ -59,7 +59,7 @@ export function rowsByActor(
     if (rowCount === 0) continue
     keys[actor] = key
     starts[actor++] = next
-    // Plus one, because 0 marks a key whose rows are left out.
+    // One is added because 0 marks a key whose rows are left out.
     places[key] = next + 1
     next += rowCount
   }

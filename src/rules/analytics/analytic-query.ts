@@ -91,8 +91,8 @@ export function analyticRange(inquiry: Inquiry, rules: RangeRules): DateRange {
 }
 
 /**
- * Returns the filter for all events of the question: `properties`, the test accounts of the project, and `search`.
- * Returns null if there is no restriction. Throws 400 `invalid_input` with `properties` as `attr`.
+ * Returns the filter for all events of the question: `properties`, the filters that exclude test accounts, and
+ * `search`. Returns null if there is no restriction. Throws 400 `invalid_input` with `properties` as `attr`.
  */
 export function globalFilter({ parameters, context }: Omit<Inquiry, 'scanner'>) {
   const { properties, isWithoutTestAccounts, search } = parameters

@@ -103,9 +103,8 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 }
 
 /**
- * Returns the moment described by a text, by the rules for `dateFrom`, in milliseconds since 1970. A day means its
- * midnight. A time of day is ignored unless the interval is hour. A text that cannot be read counts as the current
- * time.
+ * Returns the moment that a text names, read like `dateFrom`, in milliseconds since 1970. A day means its midnight. A
+ * time of day is ignored unless the interval is hour. A text that cannot be read counts as the current time.
  */
 export function momentOfText(text: string, request: RangeRequest): number {
   return startOf({ ...request, dateFrom: text })
@@ -133,7 +132,7 @@ export function isoInZone(timeMs: number, timezone: string): string {
   return `${text.slice(0, 19)}${digits}${sign}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
-/** Returns whether the time of day in a date counts. Otherwise the whole day is meant. */
+/** Returns whether the time of day in a date counts. If it does not, the date means the whole day. */
 function isTimeKept(
   text: string,
   { kind }: ReadDate,

@@ -14,9 +14,9 @@ const WORDS_MAX = 1 << 24
 /** The loop over events checks the time limit of the query once for this number of events. */
 const CHECK_EVERY = 65_536
 
-/** The bit of persons with events before the moment. */
+/** The bit that is set for persons with events before the moment. */
 export const EARLIER = 1
-/** The bit of persons with events at or after the moment. */
+/** The bit that is set for persons with events at or after the moment. */
 export const WITHIN = 2
 
 /**
@@ -34,9 +34,9 @@ export function activityOf({ count, persons, timesMs }: EventColumns, startMs: n
 
 /** Counts of the different pairs of a person and a period in which the person has events. */
 export interface PeriodCounts {
-  /** The number of periods with events of each person, by person number. */
+  /** The number of periods in which each person has events, indexed by person number. */
   readonly byPerson: Uint32Array
-  /** The number of persons with events in each period. */
+  /** The number of persons with events in each period, indexed by period. */
   readonly byPeriod: Uint32Array
 }
 

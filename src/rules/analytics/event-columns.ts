@@ -71,8 +71,8 @@ export interface EventScanRequest {
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /**
-   * For chunks: if true, the positions of values in one chunk may differ from those in another, so that no value needs
-   * to be looked up.
+   * For chunks: if true, the positions of values in one chunk may differ from those in another. The scan is then
+   * faster, because it looks up no value.
    */
   readonly areValuesLocal?: boolean
   /** If true, `timesMs` and `seriesMasks` may also be empty. */
@@ -124,10 +124,10 @@ export interface EventPart {
   readonly isPiece?: boolean
   /** Restricts the part to events whose sequence number is greater than `after` and at most `through`. */
   readonly sequences?: { readonly after: number; readonly through: number }
-  /** Restricts the part to events of some persons: the entry at the number of such a person is 1. */
+  /** Restricts the part to the events of some persons. The list contains 1 at the person number of each of them. */
   readonly among?: Uint8Array
   /**
-   * The number of changes of owners that count: each event belongs to its owner after these changes; see
+   * Assigns each event to the owner that its distinct_id had after this number of changes of owners; see
    * `KnownEvents.moves`. If it is absent, the current owners count.
    */
   readonly ownersAt?: number
@@ -146,16 +146,16 @@ export interface KnownEvents {
 /** A set of persons. */
 export interface PersonSet {
   has(person: number): boolean
-  /** For each person number, whether it is in the set. A number beyond the end is not. */
+  /** Contains 1 at the person number of each person in the set. A number beyond the end is not in the set. */
   readonly marks: Uint8Array
 }
 
-/** Returns the set of persons whose entry, by person number, is 1. */
+/** Returns the set of persons whose person number has a 1 in `marks`. */
 export function markedPersons(marks: Uint8Array): PersonSet {
   return { has: (person) => marks[person] === 1, marks }
 }
 
-/** Returns the set of persons from a list of person numbers. */
+/** Returns the set of the persons with these person numbers. */
 export function listedPersons(persons: Iterable<number>): PersonSet {
   let marks = new Uint8Array(1024)
   for (const person of persons) {
@@ -192,7 +192,7 @@ export interface EventColumns {
   readonly persons: Uint32Array
   /** The position in the project's order of arrival. */
   readonly sequences: Uint32Array
-  /** The series of each event. Bit i means series i. */
+  /** The series that each event belongs to. Bit i is set if the event belongs to series i. */
   readonly seriesMasks: Uint32Array
   /** The columns of values, in the order of the request's `values`. */
   readonly values: readonly ValueColumn[]
@@ -203,7 +203,7 @@ export interface EventColumns {
   readonly weights?: Uint32Array | undefined
 }
 
-/** The state of the store in which the events of a project are read, with the limits of the owners. */
+/** Identifies the state of the store in which the events of a project are read, and gives the largest numbers in it. */
 export interface EventExtent {
   /** A text that identifies the state. Scans of the same state find the same events, in parts or completely. */
   readonly state: string
@@ -219,8 +219,8 @@ export interface EventExtent {
 /** The current owners of distinct ids. */
 export interface DistinctIdOwners {
   /**
-   * For each distinct ID number, its owner, in the same numbers as `EventColumns.persons`. The bits `OWNER_BITS` of a
-   * word contain the owner. The word of a number that does not exist is 0.
+   * The owner of each distinct ID, indexed by distinct ID number. The bits `OWNER_BITS` of a word contain the owner,
+   * numbered as in `EventColumns.persons`. The word is 0 if no distinct ID has this number.
    */
   readonly words: Uint32Array
   readonly lastPerson: number
@@ -261,17 +261,22 @@ export interface EventScanner {
    * the CPU cache while it is processed. Throws the same errors as `scan`.
    */
   scanChunks(request: EventScanRequest, visit: ChunkVisitor): void
-  /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
+  /**
+   * Returns the state of the store. The call is cheap unless owners changed since the last call. Then the owners are
+   * read again.
+   */
   extent(projectId: number): EventExtent
   /** Returns the owners of all distinct ids. It costs as much as `extent`. */
   owners(projectId: number): DistinctIdOwners
-  /** Returns an upper bound for the events that a scan of a range reads. It takes a few ns for each segment. */
+  /**
+   * Returns an upper bound for the number of events that a scan of a range reads. It takes a few ns for each segment.
+   */
   eventsWithin(projectId: number, range: DateRange): number
   /**
    * Returns the times at which to divide the sessions with events in a range into `count` parts with about the same
-   * number of events. The start time of a session is taken from its id. It may be wrong, but then only the sizes of the
-   * parts differ. An event without a session belongs to the part of the events that arrived together with it. It costs
-   * as much as `eventsWithin`.
+   * number of events. The start time of a session is taken from its id. This time may be wrong, but then only the sizes
+   * of the parts differ. An event without a session belongs to the part of the events that arrived together with it.
+   * The call costs as much as `eventsWithin`.
    */
   sessionBounds(projectId: number, range: DateRange, count: number): readonly number[]
   /**
@@ -300,13 +305,14 @@ export interface EventScanner {
    */
   known(projectId: number): KnownEvents
   /**
-   * Returns the owners that lost or gained a distinct_id in the changes of owners after the first `moves` ones, in the
-   * same numbers as `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot first.
+   * Returns the owners that lost or gained a distinct_id in any change of owners after the first `moves` changes. They
+   * are numbered as in `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot
+   * first.
    */
   movedBehind(projectId: number, moves: number): Uint32Array
   /**
-   * Whether a scan read more than events and their owners, such as properties of persons. Its result may then become
-   * wrong without a new event.
+   * True if a scan has read more than events and their owners, such as properties of persons. The result of the scan
+   * may then become wrong although no event was added.
    */
   readonly looksAtPersons: boolean
   /**

@@ -33,9 +33,9 @@ interface LifecycleRange {
 }
 
 /**
- * Returns the page of persons, by uuid, that have the requested status in the period of `targetDate`. The page is empty
- * for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request, `invalid_input` without `attr` for a
- * request without a series, and the same errors as `EventScanner.scan`.
+ * Returns the page of persons that have the requested status in the period of `targetDate`, in the order of their
+ * uuids. The page is empty for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request,
+ * `invalid_input` without `attr` for a request without a series, and the same errors as `EventScanner.scan`.
  */
 export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   const { parameters, context, scanner } = inquiry
@@ -57,13 +57,14 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     const wanted = status === 'dormant' ? EARLIER : status === 'returning' ? EARLIER | WITHIN : -1
     return pageOfPersons(personsMarked(marks, wanted), inquiry)
   }
-  // By person number: 1 if the person was created in the period and is active in it, but not in the period before it.
+  // Indexed by person number: 1 if the person was created in the period and is active in it, but not in the period
+  // before it.
   const created = new Uint8Array(marks.length)
   for (const person of scanner.createdWithin(context.projectId, startMs, endMs).persons) {
     if (marks[person] === WITHIN) created[person] = 1
   }
-  // A person that was created in the period is not new if it has older events. Such persons are few, and hardly any
-  // segment can contain older events of them.
+  // A person that was created in the period is not new if it has older events. This second scan is cheap: such persons
+  // are few, and hardly any segment can contain older events of them.
   if (created.includes(1) && range.fromMs < fromMs) {
     const older = { fromMs: range.fromMs, toMs: fromMs }
     const some = { ...wish, persons: markedPersons(created) }
@@ -78,8 +79,8 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
 }
 
 /**
- * Returns the periods of the request. The events begin one period before the range and end with its last period. If the
- * range is empty, no event is in it.
+ * Returns the requested period and the range of the events. The events begin one period before the requested range and
+ * end with the last period of the range. If the requested range is empty, the range of the events is empty too.
  */
 function lifecycleRange(inquiry: LifecycleInquiry): LifecycleRange {
   const request = rangeRequest(inquiry)

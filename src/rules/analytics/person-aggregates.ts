@@ -1,4 +1,6 @@
-/** Computes the aggregates of `math` from the numbers in the events of each person. */
+/**
+ * Computes one number for each person from the numbers in the events of the person, such as their sum, mean or median.
+ */
 
 import { numberOf } from '../filters/property-filter.ts'
 import { propertyText } from '../filters/property-text.ts'
@@ -79,7 +81,7 @@ export function aggregatesByPerson(
   return results
 }
 
-/** Returns the number that a value is or contains as text, ignoring spaces. Returns NaN for any other value. */
+/** Returns a value that is a number, or the number in a text, ignoring spaces. Returns NaN for any other value. */
 export function readNumber(value: unknown): number {
   const number = typeof value === 'number' ? value : numberOf(propertyText(value))
   return Number.isFinite(number) ? number : Number.NaN

@@ -49,9 +49,9 @@ interface CohortPlan {
 }
 
 /**
- * Returns the page of persons of the cohort: the most active ones first, then by uuid. Throws 400 for an invalid
- * request, `invalid_input` without `attr` for an unknown period or for a cohort that the table does not contain, and
- * the same errors as `EventScanner.scan`.
+ * Returns the page of persons of the cohort. The persons that returned in most periods come first, and persons with
+ * equally many are in the order of their uuids. Throws 400 for an invalid request, `invalid_input` without `attr` for
+ * an unknown period or for a cohort that the table does not contain, and the same errors as `EventScanner.scan`.
  */
 export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const plan = planOf(inquiry)

@@ -1,8 +1,8 @@
 /** Finds the number at one position of a sorted list without sorting the whole list. */
 
 /**
- * The usual number of rounds is far lower. After this number of rounds the rest is sorted, so that no input can make
- * the search slow.
+ * After this number of rounds, the rest of the list is sorted, so that no input can make the search slow. A search
+ * usually needs far fewer rounds.
  */
 const ROUNDS_USUAL = 64
 

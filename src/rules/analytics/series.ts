@@ -218,7 +218,7 @@ function idOf(
   if (type === 'events' && (id === undefined || id === null)) return null
   throw invalidInput(
     attr,
-    'has a series whose `id` is not the name of an event, the number of an action, or null for all events',
+    'has a series with an invalid `id`. Send the name of an event, the number of an action, or null for all events',
   )
 }
 

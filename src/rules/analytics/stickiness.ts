@@ -19,8 +19,8 @@ import type { ParametersOf } from './questions.ts'
 import { targetSeries } from './series.ts'
 
 /**
- * Returns the page of persons, by uuid. Weeks begin on Sunday. Throws 400 for an invalid request, and the same errors
- * as `EventScanner.scan`.
+ * Returns the page of persons, in the order of their uuids. Weeks begin on Sunday. Throws 400 for an invalid request,
+ * and the same errors as `EventScanner.scan`.
  */
 export function stickinessActors(inquiry: Inquiry<ParametersOf<'stickiness'>>): ActorPage {
   const { parameters, context, scanner } = inquiry

@@ -25,16 +25,16 @@ import { aggregatesByPerson, countsOf } from './person-aggregates.ts'
 import type { ParametersOf } from './questions.ts'
 import { PROPERTY_MATH, type Series, targetSeries } from './series.ts'
 
-/** The number of days before a point of the chart that also count, for each math that looks back. */
+/** For each math that looks back: the number of days before a point of the chart whose events count too. */
 const DAYS_BEFORE: ReadonlyMap<string, number> = new Map([
   ['weekly_active', 7],
   ['monthly_active', 30],
 ])
 
 /**
- * Returns the page of persons, or of groups for the math `unique_group`. The highest value comes first and actors
- * without a value last; equal values are in the order of uuids (groups: keys). Throws 400 for an invalid request, and
- * the same errors as `EventScanner.scan`.
+ * Returns the page of persons, or of groups for the math `unique_group`. The highest value comes first, and actors
+ * without a value come last. Actors with equal values are in the order of their uuids (persons) or keys (groups).
+ * Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function trendsActors(inquiry: Inquiry<ParametersOf<'trends'>>): ActorPage {
   const { parameters, context } = inquiry

@@ -94,7 +94,8 @@ function momentsOf(sample: BeforeSample | undefined): Moments | NotEnoughData {
   const beforeVariance = varianceOf(beforeSquares, beforeSum, persons)
   if (typeof beforeVariance === 'object') return beforeVariance
   const covariance = covarianceOf(products, sum, beforeSum, persons)
-  // The square of a covariance is never larger than the product of the variances, except by rounding.
+  // The square of a covariance is never larger than the product of the variances, except by rounding. If it is, the
+  // sums contradict each other.
   if (covariance * covariance > variance * beforeVariance * (1 + 1e-6))
     return notEnough('invalid_input')
   return finiteOrNot({

@@ -64,8 +64,8 @@ export interface ExperimentExposure {
 /** How results are computed. */
 export interface ExperimentStats {
   /**
-   * The method of the members that PostHog's clients read. The members that only Tenrec has contain the results of both
-   * methods.
+   * The method that computes those members of an answer that PostHog's clients read. The members that only Tenrec has
+   * contain the results of both methods.
    */
   readonly method: 'bayesian' | 'frequentist'
   /** The probability of a false statement, for example 0.05. */

@@ -16,10 +16,10 @@ interface Beta {
   readonly beta: number
 }
 
-/** The sum ends when a term is smaller than this share of the sum. */
+/** `sumOfTerms` leaves out the terms that are smaller than this share of the sum. */
 const TERM_END = 1e-18
 /**
- * If the parameter is below this, the first term is a product of so few factors that it cannot become zero by
+ * If `from.beta` is below this, the first term of the sum is a product of so few factors that it cannot become zero by
  * underflow.
  */
 const SMALL_PARAMETER = 60
@@ -86,7 +86,7 @@ function sumOfTerms(from: Beta, to: Beta): number {
     }
     return sum
   }
-  // The ratio is 1 at this index, so the largest term is near it.
+  // The ratio is 1 at the index `peak`, so the largest term is near it.
   const peak = (from.alpha * (to.beta - 1) - failures) / (1 + from.beta)
   const mode = Math.max(0, Math.ceil(peak))
   let wanted = 0

@@ -19,7 +19,7 @@ const COUNT_OPERATORS = ['gte', 'lte', 'gt', 'lt', 'eq', 'exact'] as const
 /** The units of time. Days and longer units follow the calendar in the zone of the project. */
 const TIME_UNITS = ['hour', 'day', 'week', 'month', 'year'] as const
 const EVENT_TYPES = ['events', 'actions'] as const
-/** The types of filters on events in a behavior. */
+/** The types that a filter in `event_filters` may have. */
 const EVENT_FILTER_TYPES: readonly unknown[] = ['event', 'element']
 
 /** The length of each unit in years, rounded up, to refuse filters that look back too far. */
@@ -54,7 +54,7 @@ const KINDS = {
   stopped_performing_event: ['recent'],
   restarted_performing_event: ['recent'],
 } as const
-/** One of `KINDS`. */
+/** The name of a kind of behaviour. */
 export type BehaviorKind = keyof typeof KINDS
 /** The kinds of behavior whose time may be given as dates. */
 const DATED: readonly BehaviorKind[] = [
@@ -66,7 +66,7 @@ const DATED: readonly BehaviorKind[] = [
 /** Members that PostHog derives from the others. They are not stored. */
 const DERIVED: readonly string[] = ['bytecode', 'bytecode_error', 'conditionHash']
 
-/** A filter on the behavior of a person. A member that the kind of behavior does not use is absent. */
+/** A filter on the behavior of a person. It has only the members that its kind of behavior uses. */
 export interface BehaviorFilter extends PropertyFilter {
   readonly type: 'behavioral'
   /** The name of the event, or the number of the action as text. */
@@ -75,25 +75,31 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly event_type: 'events' | 'actions'
   /** The filters of the event. All of them must hold. */
   readonly event_filters?: readonly PropertyFilter[]
-  /** How long before now the behavior counts, in units. For `performed_event_regularly`, the length of a period. */
+  /**
+   * The behavior counts from this many units before now. For `performed_event_regularly`, it is the length of a period
+   * in units.
+   */
   readonly time_value?: number
   readonly time_interval?: TimeUnit
   /** The dates between which the behavior counts, in place of `time_value`. The default of the second date is now. */
   readonly explicit_datetime?: string
   readonly explicit_datetime_to?: string
-  /** How often the event must have happened. */
+  /** The comparison that the number of events must pass, such as `gte` and 5 for "at least 5 times". */
   readonly operator?: CountOperator
   readonly operator_value?: number
   /** The second event of a sequence. */
   readonly seq_event?: string
   readonly seq_event_type?: 'events' | 'actions'
   /**
-   * For a sequence, the time that the second event may come after the first one. For an event that stopped or began
-   * again, the length of the recent time.
+   * For a sequence: the longest time from the first event to the second one. For an event that stopped or began again:
+   * the length of the recent time.
    */
   readonly seq_time_value?: number
   readonly seq_time_interval?: TimeUnit
-  /** How many of the last periods are looked at, and in how many of them the event must have happened. */
+  /**
+   * The number of periods that are looked at, counted back from now. The event must have happened in at least
+   * `min_periods` of them.
+   */
   readonly total_periods?: number
   readonly min_periods?: number
 }
@@ -111,7 +117,7 @@ export function hasBehavior(tree: FilterGroup | null): boolean {
   return tree !== null && filtersOf(tree).some(isBehavior)
 }
 
-/** Returns all filters of a tree. A filter on behavior is replaced by its filters on the event. */
+/** Returns all filters of a tree. In place of a filter on behavior, the list contains the filters on its event. */
 export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
   return filtersOf(tree).flatMap((filter) =>
     isBehavior(filter) ? (filter.event_filters ?? []) : [filter],
@@ -298,7 +304,7 @@ class BehaviorReader {
   #periods(): Members {
     const total = this.#whole('total_periods', BEHAVIOR_PERIODS_MAX)
     const least = this.#whole('min_periods', BEHAVIOR_PERIODS_MAX)
-    if (least > total) this.#refuse('needs `min_periods` that are not more than `total_periods`')
+    if (least > total) this.#refuse('needs a `min_periods` of at most `total_periods`')
     return { total_periods: total, min_periods: least }
   }
 

@@ -34,8 +34,8 @@ export function patternsOf(
 }
 
 /**
- * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. The main thread
- * compiles these patterns when the object is saved or published.
+ * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. Their number is
+ * limited because the main thread compiles them when the object is saved or published.
  */
 export function patternLimitFault(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
@@ -45,11 +45,11 @@ export function patternLimitFault(
   if (count <= PATTERNS_MAX && units <= PATTERN_UNITS_SUM_MAX) return null
   return (
     `may have at most ${PATTERNS_MAX} regular expressions with ${PATTERN_UNITS_SUM_MAX} characters together` +
-    '. Use another operator'
+    '. Use fewer or shorter ones, or another operator'
   )
 }
 
-/** Returns the first fault of a filter that `before` does not contain, or null if there is none. */
+/** Returns the first of `faults` whose filter is in none of the faults of `before`, or null if there is none. */
 export function newFault(
   faults: readonly FilterFault[],
   before: () => readonly FilterFault[],
@@ -72,9 +72,9 @@ export interface PlacedFilter {
 }
 
 /**
- * Returns the fault of a filter as a list of at most one: an operator that is not in `known`, a value that is not a
- * version where one is needed, or an invalid pattern. `patterns` are the patterns in the value of the filter. Each is
- * compiled in each dialect.
+ * Returns a list with the first fault of a filter, or an empty list. Faults are an operator that is not in `known`, a
+ * value that is not a version where one is needed, and an invalid pattern. `patterns` are the patterns in the value of
+ * the filter. Each of them is compiled in each dialect.
  */
 export function faultsOfFilter(
   { path, filter }: PlacedFilter,

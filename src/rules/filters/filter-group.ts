@@ -3,7 +3,10 @@
  * Source: docs/compatibility/events.md, "Property filters".
  */
 
-/** A test on one event property; see docs/compatibility/events.md, "Property filters". */
+/**
+ * A test on one property of an event, a person or a group, on an element, or on the membership in a cohort. `type` says
+ * which. See docs/compatibility/events.md, "Property filters".
+ */
 export interface PropertyFilter {
   readonly key: string
   readonly value?: unknown
@@ -15,7 +18,7 @@ export interface PropertyFilter {
   readonly negation?: boolean
 }
 
-/** A tree of filters. All of `values` must hold for `AND`, and one of them for `OR`. */
+/** A tree of filters. For `AND`, all of `values` must hold. For `OR`, at least one of them must hold. */
 export interface FilterGroup {
   readonly type: 'AND' | 'OR'
   readonly values: readonly (FilterGroup | PropertyFilter)[]
@@ -29,8 +32,8 @@ export function isCohortFilterType(type: unknown): boolean {
 }
 
 /**
- * Returns the number of the cohort in a filter on a cohort. Returns null if the filter names no cohort; nobody is then
- * a member.
+ * Returns the number of the cohort that a filter on a cohort names. Returns null if it names none. Then nobody is a
+ * member.
  */
 export function cohortIdOf(filter: PropertyFilter): number | null {
   const { value } = filter

@@ -148,7 +148,7 @@ function readTree(
   }
   const filterAt = (raw: JsonObject, path: string): PropertyFilter | null => {
     if (++count > TREE_FILTERS_MAX) {
-      throw invalidInput(attr, `may hold ${TREE_FILTERS_MAX} filters at most`)
+      throw invalidInput(attr, `may have at most ${TREE_FILTERS_MAX} filters`)
     }
     const taken = take(raw, path)
     if (typeof taken !== 'string') return taken
@@ -175,7 +175,8 @@ function takeForList(raw: JsonObject): PropertyFilter | string | null {
 function takeForStored(raw: JsonObject): PropertyFilter | string | null {
   const filter = filterOf(raw, 'event')
   if (filter === null) return null
-  if (filter.type === 'session') return 'cannot filter by sessions, which are not stored'
+  if (filter.type === 'session')
+    return 'cannot filter by sessions, because sessions are not stored. Use a filter of another type'
   if (!isBuildable(filter)) return null
   if (filter.type === 'element') return takeForElement(filter)
   if (filter.type === 'group') return filter.group_type_index === undefined ? null : filter
@@ -206,7 +207,8 @@ function takeForCohort(raw: JsonObject): PropertyFilter | string {
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
     return 'may contain filters of the types person, behavioral and cohort only'
   }
-  // The operators of cohort filters are checked when a cohort is saved, because stored cohorts may have any.
+  // The operator of a filter on a cohort is not checked here but when the cohort is saved, because cohorts that were
+  // stored earlier may contain any operator.
   if (refusal !== null && filter.type === 'person') return refusal
   return isBuildable(filter) ? filter : 'needs a value'
 }

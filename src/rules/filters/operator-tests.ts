@@ -23,8 +23,8 @@ export interface TestMoment {
 
 /**
  * Returns whether a value passes. `undefined` means that the property does not exist; `null` is a value. Without
- * `moment`, relative dates are relative to 1970, and the time of all patterns together is not limited. The time of a
- * single search always is.
+ * `moment`, relative dates are relative to 1970, and only the time of each search with a pattern is limited, not the
+ * time of all searches together.
  */
 export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
 
@@ -41,7 +41,7 @@ export interface FilterDialect {
   /** Returns the values with which a filter compares: each entry of a list, or the list as one text. */
   readonly each: (value: unknown) => readonly unknown[]
   readonly text: (value: unknown) => string
-  /** Returns a text in the case in which texts are compared, for operators that ignore case. */
+  /** Returns a text in the letter case in which texts are compared, for operators that ignore case. */
   readonly folded: (text: string) => string
   /**
    * Returns the test of the operator `exact`. The tested value is undefined only if a missing property counts as empty.
@@ -61,7 +61,7 @@ export interface FilterDialect {
 /** A test that no value passes. */
 export const NEVER: PropertyTest = () => false
 
-/** The moment that a test uses if it is given none. */
+/** The moment of a test that is called without one. */
 export const UNLIMITED: TestMoment = {
   nowMs: 0,
   patternBudget: new PatternBudget(Number.POSITIVE_INFINITY),
@@ -188,8 +188,8 @@ function comparison(
 }
 
 /**
- * Returns the test of a range of two numbers. If there are not two, or if the first is greater than the second, no
- * property that exists passes.
+ * Returns the test of a range of two numbers. If the filter does not contain exactly two numbers, the smaller one
+ * first, no existing property passes.
  */
 function betweenTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
   const { number: numberOf } = dialect

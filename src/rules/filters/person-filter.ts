@@ -84,8 +84,8 @@ class TestBuilder {
   }
 
   /**
-   * Returns a test that counts the persons it tests. Each call tests another person, so cached results for cohorts
-   * become invalid.
+   * Returns a test that counts the persons that it tests. Each call tests another person, so it makes the cached
+   * results for cohorts invalid.
    */
   counted(test: PersonTest): PersonTest {
     return (person) => {

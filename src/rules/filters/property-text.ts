@@ -18,12 +18,13 @@ export function propertyText(value: unknown): string {
   return JSON.stringify(value) ?? ''
 }
 
-/** An integer that may be greater than 2^53, beyond which numbers are rounded. */
+/** Matches an integer of 16 to 200 digits. It may be greater than 2^53, beyond which numbers are rounded. */
 const LONG_INTEGER = /^-?[1-9]\d{15,199}$/
 
 /**
- * Returns the text of the number that is stored for an integer beyond 2^53 in a property: events round such integers,
- * and filters keep their digits as text. Returns null for every other text.
+ * Returns the text of the rounded number if a text is an integer beyond 2^53, and otherwise null. Stored events contain
+ * such an integer rounded, but a filter contains all its digits as text. The rounded text can be compared with the
+ * events.
  */
 export function roundedText(text: string): string | null {
   if (!LONG_INTEGER.test(text)) return null

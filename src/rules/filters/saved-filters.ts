@@ -16,7 +16,9 @@ import { COHORT_OPERATORS } from './operator-names.ts'
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
 /** The pattern dialects of actions, which only analytic questions use. */
 export const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
-/** The members of a step that may contain patterns. Each is given with the member that says whether it does. */
+/**
+ * The members of a step that may contain patterns. Next to each is the member that says whether it does contain one.
+ */
 const STEP_PATTERNS = [
   ['url', 'url_matching'],
   ['text', 'text_matching'],

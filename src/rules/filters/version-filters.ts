@@ -87,7 +87,7 @@ export function wildcardRange(value: unknown): VersionRange | null {
 
 /**
  * Returns the reason why no version can pass a filter, as a text that continues a sentence about the filter. Returns
- * null if a version can, or if the operator does not compare versions.
+ * null if some version can pass, or if the operator does not compare versions.
  */
 export function versionRefusal(operator: unknown, value: unknown): string | null {
   if (typeof operator !== 'string' || !operator.startsWith('semver_')) return null

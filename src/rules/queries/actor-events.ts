@@ -7,13 +7,13 @@ import type { EventColumns, ValueColumn, ValueRequest } from '../analytics/event
 import { propertyText } from '../filters/property-text.ts'
 import type { QueryActors } from './query-kind.ts'
 
-/** Events with their actors. */
+/** The events of a scan and the actor of each event, as parallel lists: entry i of each list belongs to event i. */
 export interface ActorEvents {
   readonly count: number
-  /** For each event the number of its actor, from 1. 0 means nobody. */
+  /** The number of each event's actor, counted from 1. 0 means that the event has no actor. */
   readonly actors: Uint32Array
   readonly timesMs: Float64Array
-  /** The series of each event. Bit i means series i. */
+  /** The series that each event belongs to. Bit i is set if the event belongs to series i. */
   readonly seriesMasks: Uint32Array
 }
 
@@ -32,7 +32,7 @@ export class ActorNumbers {
     this.#keys = new Uint32Array(largestKey + 1)
   }
 
-  /** Numbers the keys of one list. The cost is linear in the list and in the largest key. */
+  /** Assigns numbers to the keys of one list. The cost is linear in the list and in the largest key. */
   static of(keys: Uint32Array, count: number): { numbers: ActorNumbers; actors: Uint32Array } {
     const numbers = new ActorNumbers(largestPerson(keys, count))
     return { numbers, actors: numbers.add(keys, count) }
@@ -44,8 +44,8 @@ export class ActorNumbers {
   }
 
   /**
-   * Returns the number that each key of a list has, and gives new keys a number. The key 0 stands for nobody and has
-   * the number 0.
+   * Returns the number of each key in a list. A key that has no number yet gets the next free number. The key 0 stands
+   * for nobody, and its number is 0.
    */
   add(keys: Uint32Array, count: number): Uint32Array {
     const numbers = this.#numbers
@@ -64,12 +64,12 @@ export class ActorNumbers {
     return actors
   }
 
-  /** Returns the number that a key has, or 0 for an unknown key. */
+  /** Returns the number that was assigned to a key, or 0 for an unknown key. */
   numberOf(key: number): number {
     return this.#numbers[key] ?? 0
   }
 
-  /** Returns the key that has a number. */
+  /** Returns the key to which a number was assigned. */
   keyOf(number: number): number {
     return this.#keys[number - 1] ?? 0
   }
@@ -86,12 +86,15 @@ export class TextNumbers {
   readonly #numbers = new Map<string, number>()
   readonly #texts: string[] = ['']
 
-  /** Returns the text that has a number. */
+  /** Returns the text to which a number was assigned. */
   textOf(number: number): string {
     return this.#texts[number] ?? ''
   }
 
-  /** Returns the number of each value's text in a column. It is 0 if `textOf` returns null for the value. */
+  /**
+   * Returns, for each row of a column, the number of the text of its value. It is 0 if `textOf` returns null for the
+   * value.
+   */
   add(
     { ids, values }: ValueColumn,
     count: number,
@@ -123,15 +126,18 @@ export class ActorKeys {
     this.#groupTypeIndex = groupTypeIndex
   }
 
-  /** The values that a scan must read. They must come first in the list of its values, or at `place` of `keysOf`. */
+  /**
+   * The values that each scan must request: the key of the group, or nothing for persons. Request these values first,
+   * or pass their index in the scan's values to `keysOf` as `place`.
+   */
   get values(): readonly ValueRequest[] {
     const typeIndex = this.#groupTypeIndex
     return typeIndex === null ? [] : [{ kind: 'group_key', typeIndex }]
   }
 
   /**
-   * Returns the key of each event's actor. It is 0 if the event belongs to no group. `place` is the index of the group
-   * key in the scan's values.
+   * Returns the key of each event's actor: a person number, or the number of the group's key. It is 0 if the event has
+   * no such actor. `place` is the index of the group key in the scan's values.
    */
   keysOf({ count, persons, values }: EventColumns, place = 0): Uint32Array {
     const column = values[place]
@@ -139,7 +145,7 @@ export class ActorKeys {
     return this.#names.add(column, count, (value) => propertyText(value ?? '') || null)
   }
 
-  /** Returns the actors with these keys as person numbers or as keys of groups. */
+  /** Returns the actors that have these keys: persons by person number, or groups by the text of their key. */
   actors(keys: readonly number[]): QueryActors {
     const groupTypeIndex = this.#groupTypeIndex
     const isPersons = groupTypeIndex === null

@@ -19,7 +19,10 @@ import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
  */
 export type AnswerFormat = RowFormat | 'insight' | 'html'
 
-/** Returns the text of an answer. `shard` must contain all events. Throws 400 `query_too_large`. */
+/**
+ * Returns the text of an answer. `shard` supplies the project, its time zone and the time of the answer. Throws 400
+ * `query_too_large`.
+ */
 export function answerText(
   page: QueryPage,
   shard: QueryShard,
@@ -71,7 +74,7 @@ export function checkPoints(count: number): void {
 
 const A_CODE = 65
 
-/** The smallest number of bytes that a number of a table takes in an answer, including its date and label. */
+/** The smallest number of bytes that one number of a table takes in an answer, together with its date and label. */
 const DATED_NUMBER_BYTES = 26
 
 /**
@@ -86,8 +89,8 @@ export function checkDatedNumbers(count: number): void {
 type AnswerFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs'>
 
 /**
- * Returns a copy of an answer with another time in it. `text` must be the result of `answerText` in `format`, with
- * these facts. The cost is linear in the number of bytes.
+ * Returns a copy of an answer in which the time is replaced by `nowMs`. `text` must be the result of `answerText` in
+ * `format`, for the same project and time zone. The cost is linear in the number of bytes.
  */
 export function answerAt(
   text: Uint8Array,
@@ -102,8 +105,8 @@ export function answerAt(
 }
 
 /**
- * Returns the end of an answer as JSON, which contains its time. The length does not depend on the time, up to the year
- * 2286, so a copy can be overwritten in place.
+ * Returns the last part of a JSON answer, which contains the time of the answer. Until the year 2286, this part has the
+ * same length for every time, so `answerAt` can overwrite it in a copy.
  */
 function endText(facts: AnswerFacts): string {
   return JSON.stringify(surroundings(facts)).slice(1)

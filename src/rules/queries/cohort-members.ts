@@ -22,27 +22,31 @@ import { type QueryScan, type QueryShard, scanShard, scanShardChunks } from './q
 
 const HOUR_MS = 3_600_000
 /**
- * The time limit is checked after a number of steps. A test counts as this many steps, because it may read the person.
+ * The number of steps that testing one person counts as. It is more than one because a test may have to read the
+ * person. The time limit is checked each time that enough steps were counted.
  */
 const PERSON_STEPS = 32
-/** Matches a date with a time of day. If the end of a range has none, the range includes its whole day. */
+/**
+ * Matches a date with a time of day. If the end of a range is a date without a time of day, the range includes that
+ * whole day.
+ */
 const HAS_CLOCK = /\d[T ]\d/
 
 /** The differences between the calculated members of a cohort and the stored ones. */
 export interface MemberChanges {
-  /** The new members. A member is given as the smallest distinct ID number that it owns. */
+  /** The new members. Each is given as the smallest distinct ID number that the person owns. */
   readonly added: Uint32Array<ArrayBuffer>
   /** The person numbers of persons that are no longer members. */
   readonly removed: Uint32Array<ArrayBuffer>
-  /** The number of calculated members. */
+  /** The number of all calculated members, new or not. */
   readonly count: number
 }
 
 /**
- * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. It
- * needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
+ * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. The
+ * call needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
  * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
- * period), and each person costs one step. Throws the same errors as `EventScanner.scan`.
+ * period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,
@@ -108,7 +112,7 @@ class BehaviorBits {
   readonly bits: Uint32Array
   readonly #shard: QueryShard
   readonly #size: number
-  /** By person number, the number of events. The array is reused by each count. */
+  /** The number of events of each person, indexed by person number. Each count overwrites the array. */
   readonly #counts: Uint32Array
 
   constructor(shard: QueryShard, size: number) {
@@ -293,8 +297,8 @@ class BehaviorBits {
       const person = persons[row] ?? 0
       const timeMs = timesMs[row] ?? 0
       const series = seriesMasks[row] ?? 0
-      // `lastMs` is the latest first event of the person. It is set after the comparison, because an event cannot
-      // follow itself.
+      // `lastMs` is the time of the person's latest event that matches the first series. It is set after the
+      // comparison, because an event cannot follow itself.
       if ((series & 2) !== 0 && timeMs - (lastMs[person] ?? 0) <= withinMs) this.#set(person, mask)
       if ((series & 1) !== 0) lastMs[person] = timeMs
     }

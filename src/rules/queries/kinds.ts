@@ -61,8 +61,8 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
 }
 
 /**
- * Returns the kind of a query for statistics. Any text that is not a kind becomes `unknown`, so that clients cannot
- * create new labels.
+ * Returns the name of a query's kind, for use as a label of metrics. Any text that is not a kind becomes `unknown`, so
+ * that clients cannot create new labels.
  */
 export function kindName(query: unknown): string {
   const kind = isObject(query) ? query['kind'] : null
@@ -71,8 +71,8 @@ export function kindName(query: unknown): string {
 }
 
 /**
- * Returns a text that is the same for queries that should be divided in the same way: the kind and the math of each
- * series. The query need not be valid.
+ * Returns a text that describes the shape of a query: its kind and the math of each series. Queries with the same text
+ * should be divided in the same way. The query need not be valid.
  */
 export function shapeOf(query: unknown): string {
   if (!isObject(query)) return ''

@@ -65,9 +65,9 @@ type StatusCounts = Readonly<Record<Status, Uint32Array>>
 type LifecyclePart = StatusCounts | IdBits
 
 /**
- * Returns the bits of the persons that have a status, of 32 persons in one interval. Each argument is the bits of 32
- * persons: `now` are active in the interval, `before` were active in the interval before it, and `fresh` were created
- * in the interval and are active for the first time.
+ * Returns the bits of those persons that have a status, for 32 persons in one interval. A bit of `now` is set if the
+ * person is active in the interval, a bit of `before` if it was active in the interval before, and a bit of `fresh` if
+ * it was created in the interval and is active for the first time.
  */
 type StatusBits = (now: number, before: number, fresh: number) => number
 
@@ -86,17 +86,22 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
       : 'persons'
   },
 
-  // The creation times of persons and the owners of distinct ids may change.
+  // The answer depends on the creation times of persons and on the owners of distinct ids. Both may change after the
+  // parts were computed.
   isOfOneState: () => true,
 
   plan(query, context) {
     query.refuse('aggregation_group_type_index')
     const [first, second] = readSeriesList(query, context, 1, () => null)
     if (first === undefined || second !== undefined) {
-      throw query.fault('series', 'must be a list of one series')
+      throw query.fault('series', 'must be a list with exactly one series')
     }
     const { series } = first
-    if (!series.exists) throw query.fault('series.0.id', 'refers to an action that does not exist')
+    if (!series.exists)
+      throw query.fault(
+        'series.0.id',
+        'refers to an action that does not exist. Take its number from the list of actions',
+      )
     const { type, order, label } = series
     const id = type === 'actions' ? String(series.id) : label
     const given = readRange(query, readInterval(query), context)
@@ -186,8 +191,8 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
 }
 
 /**
- * Returns the maker of the URLs for the persons behind a number. The persons route begins weeks on Monday and has no
- * minutes, so such queries have no URLs.
+ * Returns the maker of the URLs that list the persons behind a number. The persons route begins weeks on Monday and has
+ * no minutes, so queries by week or minute have no URLs.
  */
 function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext): UrlMaker {
   const { interval } = range
@@ -200,7 +205,7 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-/** Counts the persons of each status. `each` calls its argument for every interval and 32 persons. */
+/** Counts the persons of each status. `each` must call its argument for each interval and each group of 32 persons. */
 function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
   const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
   each((bucket, _, now, before, fresh) => {
@@ -271,7 +276,10 @@ function createdBits(
   return bitsOfEvents({ persons, timesMs: created.timesMs }, periods, lastDistinctId)
 }
 
-/** Receives the presence of 32 persons in one interval. The first of these persons has the number `first`. */
+/**
+ * Receives the activity of 32 persons in one interval, as the bits that `StatusBits` takes. `first` is the number of
+ * the first of these persons.
+ */
 type PresenceVisitor = (bucket: number, first: number, ...presence: Parameters<StatusBits>) => void
 
 function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
@@ -280,7 +288,8 @@ function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisito
 }
 
 /**
- * Compares each interval, from the second one on, with the interval before it. The bits have the form of `periodBits`.
+ * Compares each interval, from the second one on, with the interval before it. `bits` and `createdBits` have the form
+ * of the result of `periodBits`.
  */
 function compareIntervals(
   bits: Uint32Array,
@@ -303,8 +312,8 @@ function compareIntervals(
 }
 
 /**
- * Scans the events and passes the presence of all persons to `visit`. Returns the numbers that the persons have there,
- * or null if the range is empty.
+ * Scans the events and passes the activity of all persons to `visit`. Returns the numbers by which `visit` knows the
+ * persons, or null if the range is empty.
  */
 function eachPresence(
   plan: LifecyclePlan,
@@ -325,7 +334,7 @@ function eachPresence(
   return numbers
 }
 
-/** Returns the creations of the numbered persons in the form of events. */
+/** Returns the creations of the numbered persons in the form of events, so that `periodBits` can process them. */
 function creationsOf(
   numbers: ActorNumbers,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },

@@ -188,8 +188,8 @@ export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
  */
 export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
 /**
- * The largest number of these bytes that a thread keeps for its next funnel. A larger state is allocated anew for each
- * funnel.
+ * The largest number of bytes of a funnel's states that a thread keeps for its next funnel. A larger state is allocated
+ * anew for each funnel.
  */
 export const FUNNEL_SPARE_BYTES_MAX = 16 * 1024 * 1024
 /**

@@ -9,19 +9,21 @@ import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
 import type { IdBits, PersonBits } from './person-bits.ts'
 
-/** For each owner, the smallest distinct ID number that it owns: its first ID. */
+/** The first ID of each owner. The first ID is the smallest distinct ID number that the owner owns. */
 interface FirstIds {
-  /** By owner: the first ID of the owner, or 0 if it owns none. */
+  /** The first ID of each owner, indexed by the number of the owner. It is 0 if the owner owns no distinct ID. */
   readonly ofOwner: Uint32Array
-  /** By distinct ID number: the first ID of its owner, or 0 if it has no owner. */
+  /**
+   * The first ID of each distinct ID's owner, indexed by distinct ID number. It is 0 if the distinct ID has no owner.
+   */
   readonly firstOf: Uint32Array
   /** A bit for each distinct ID number that is the first ID of its owner. */
   readonly areFirst: Uint32Array
   /** One more than the largest distinct ID number that has an owner. */
   readonly end: number
   /**
-   * Identifies a series of tables in which each table only adds distinct ID numbers to the one before. No first ID of
-   * the earlier table changes, so results for the earlier table stay valid.
+   * Identifies a series of tables of owners in which each table only adds distinct ID numbers to the table before. The
+   * first IDs of the earlier table stay the same, so results computed from them stay valid.
    */
   readonly line: object
 }
@@ -41,8 +43,8 @@ class FirstIdTables {
   #newest: KnownTable = { owners: EMPTY, firsts: NOBODY, nobodyFrom: 0 }
 
   /**
-   * Returns the first IDs of a table. Owners from the number `nobodyFrom` on are left out, and all others are less than
-   * `ownersEnd`.
+   * Returns the first IDs of a table of owners. Owners whose number is at least `nobodyFrom` are left out. The numbers
+   * of all other owners are less than `ownersEnd`.
    */
   of(owners: Uint32Array, ownersEnd: number, nobodyFrom: number): FirstIds {
     let firsts = this.#known.get(owners)
@@ -62,8 +64,8 @@ class FirstIdTables {
 const KNOWN = { all: new FirstIdTables(), persons: new FirstIdTables() }
 
 /**
- * Results that were computed from rows of bits, for the newest table of owners. A row of bits never changes, so it can
- * be the key.
+ * Results that were computed from rows of bits and a table of owners. They are found again by the row itself, because a
+ * row of bits never changes. A result is only used for a table of the same line; see `FirstIds.line`.
  */
 class MadeOfRows<Value> {
   readonly #made = new WeakMap<Uint32Array, { readonly line: object; readonly value: Value }>()
@@ -99,8 +101,8 @@ export function ownerBits(
 }
 
 /**
- * Returns the smallest distinct ID number of each person, by person number. It is 0 if the person has none. It costs as
- * much as `ownerBits`.
+ * Returns the smallest distinct ID number of each person, indexed by person number. It is 0 for a person without a
+ * distinct ID. The call costs as much as `ownerBits`.
  */
 export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
   return firstIdsOf(owners, true).ofOwner
@@ -154,8 +156,8 @@ export function lengthCounts(bits: PersonBits): Uint32Array {
 }
 
 /**
- * Counts the persons of `among` by their sums. All of them have the same digits from `digit` on, and `number` contains
- * these digits.
+ * Counts the persons of `among` by their sums. In all these sums, the binary digits from `digit` upwards are equal, and
+ * `number` is made of these digits.
  */
 function addEqual(
   sums: Uint32Array,
@@ -175,7 +177,8 @@ function addEqual(
 }
 
 /**
- * Returns a row in which each bit is moved to the first ID of its owner. Returns the row itself if no bit has to move.
+ * Returns a row in which each bit is moved to the first ID of its owner. If no bit has to move, returns the given row
+ * itself.
  */
 function ownedRow(
   row: Uint32Array,

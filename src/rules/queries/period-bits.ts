@@ -8,7 +8,7 @@ import type { Periods } from '../analytics/periods.ts'
 import type { ActorEvents } from './actor-events.ts'
 
 /**
- * The bits or counts take at most this number of 32-bit words at a time (32 MiB). If more are needed, the actors are
+ * The largest number of 32-bit words for bits or counts at a time (32 MiB). If more are needed, the actors are
  * processed in batches.
  */
 const WORDS_AT_A_TIME = 1 << 23
@@ -96,7 +96,8 @@ export function periodBits(
 }
 
 /**
- * Adds to `counts`, by actor number, the periods in which each actor has a bit. `bits` belong to one range of actors.
+ * Adds to each actor's entry in `counts` the number of periods in which the actor has a bit. `bits` belong to one range
+ * of actors.
  */
 export function addPeriodCounts(
   bits: Uint32Array,
@@ -110,14 +111,14 @@ export function addPeriodCounts(
   }
 }
 
-/** Returns the number of bits of a word that are set. */
+/** Returns the number of bits that are set in a word. */
 export function bitCount(word: number): number {
   const pairs = word - ((word >>> 1) & 0x55555555)
   const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
   return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Calls `visit` for each bit of a word that is set, with `first` plus the position of the bit. */
+/** Calls `visit` for each bit that is set in a word, with `first` plus the position of the bit. */
 export function eachBit(word: number, first: number, visit: (actor: number) => void): void {
   let left = word
   while (left !== 0) {
@@ -146,12 +147,12 @@ export function timesWanted(test: CountTest | null) {
 
 const ONCE: CountTest = { operator: 'gte', value: 1 }
 
-/** Returns whether the test gives the same result for all counts above 255, so that 8 bits are enough. */
+/** Returns whether the test gives the same result for all counts from 255 on, so that 8 bits are enough. */
 function isSmall(test: CountTest | null): boolean {
   return test !== null && test.value < 255
 }
 
-/** Returns memory for counts, or null if no counts are needed. 8-bit counts stop at 255. */
+/** Returns memory for counts, or null if the test needs no counts. A count of 8 bits stops at 255. */
 function countsFor(test: CountTest | null, size: number): Uint8ClampedArray | Uint32Array | null {
   if (isPlain(test)) return null
   return isSmall(test) ? new Uint8ClampedArray(size) : new Uint32Array(size)

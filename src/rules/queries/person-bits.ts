@@ -1,9 +1,9 @@
 /**
- * Stores as bits which persons had events in which periods. If the events are divided by segments, there is a bit for
- * each distinct ID number, which does not depend on its owner. Parts of the events can therefore be computed
- * separately, merged and cached, even if persons are merged or split meanwhile. The bits of persons are computed from
- * them for each answer. period-bits.ts does the same for actors without a person number, and for actors that need
- * several events.
+ * Stores as bits which persons had events in which periods. If the events are divided by segments, each part has one
+ * bit for each distinct ID number, whoever owns the distinct ID. Therefore parts can be computed separately, merged and
+ * cached, even if persons are merged or split meanwhile. Each answer then converts these bits into bits of persons; see
+ * owner-bits.ts. period-bits.ts does the same for actors without a person number, and for actors that need several
+ * events.
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
@@ -15,11 +15,12 @@ import { bitCount } from './period-bits.ts'
 import { type QueryScan, type QueryShard, scanShardChunks } from './query-kind.ts'
 
 /**
- * For each period, the persons that had events in it: person number P has bit P % 32 of word P / 32. Null means that
- * nobody had events. The lists of words may differ in length.
+ * For each period, the persons that had events in it. A person is represented by the smallest distinct ID number D that
+ * it owns: it has bit D % 32 of word D / 32. Null means that nobody had events. The lists of words may differ in
+ * length.
  */
 export type PersonBits = readonly (Uint32Array | null)[]
-/** Bits as in `PersonBits`, but by distinct ID number instead of person number. */
+/** Bits in the form of `PersonBits`, but with one bit for every distinct ID number that had events, whoever owns it. */
 export type IdBits = PersonBits
 
 /**
@@ -31,8 +32,8 @@ export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
 }
 
 /**
- * Returns the bits of each series of a scan, by distinct ID number. If `periods` is null, there is a single period that
- * contains all times. Throws the same errors as `EventScanner.scan`. The cost is linear in the events.
+ * Returns the bits of each series of a scan, one for each distinct ID number. If `periods` is null, there is a single
+ * period that contains all times. Throws the same errors as `EventScanner.scan`. The cost is linear in the events.
  */
 export function scanIdBits(
   shard: QueryShard,
@@ -56,7 +57,10 @@ export function scanIdBits(
   return found.map(({ rows }) => rows)
 }
 
-/** Merges the bits of parts. If only one part has bits for a period, its list is used itself and not copied. */
+/**
+ * Merges the bits of parts. If only one part has bits for a period, the result contains the list of that part itself
+ * and not a copy.
+ */
 export function mergeBits(parts: readonly IdBits[]): IdBits {
   const [first = []] = parts
   if (parts.length === 1) return first
@@ -93,8 +97,8 @@ export function isOfBits(part: EventPart | null): part is EventPart {
 }
 
 /**
- * Returns bits for events that do not come from a scan, such as creations of persons. `persons` contains distinct ID
- * numbers; `lastDistinctId` is the largest one that exists.
+ * Returns the bits for events that do not come from a scan, such as creations of persons. `events.persons` contains
+ * distinct ID numbers. `lastDistinctId` is the largest distinct ID number of the project.
  */
 export function bitsOfEvents(
   events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
@@ -110,8 +114,8 @@ export function bitsOfEvents(
 
 /**
  * Returns, for each period in `lastPeriods`, the number of persons that had events in this period or in the `length -
- * 1` periods before it. The number is 0 for an entry that is not a period. Throws the same errors as
- * `EventScanner.checkLimits`.
+ * 1` periods before it. The number is 0 if an entry of `lastPeriods` is beyond the last period. Throws the same errors
+ * as `EventScanner.checkLimits`.
  */
 export function activeCounts(
   bits: PersonBits,
@@ -168,7 +172,7 @@ class BitRows {
   }
 }
 
-/** Sets the bits of the rows whose series mask contains `mask`. Null means all rows. */
+/** Sets the bits of those events whose series mask has a bit of `mask`. If `mask` is null, all events count. */
 function markAll(
   { count, persons, seriesMasks }: EventColumns,
   mask: number | null,

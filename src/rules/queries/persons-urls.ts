@@ -104,10 +104,10 @@ export function momentText(timeMs: number): string {
 }
 
 /**
- * Returns the filter that only events with a value of a breakdown pass. Returns null if all events pass, and undefined
- * if no filter can express it. `texts` contains one text for each property (null means missing), or the number of the
- * cohort. `hasNullText` says whether another value is the text `null`, which filters cannot distinguish from the JSON
- * null.
+ * Returns the filter that selects the events with one value of a breakdown. Returns null if all events pass, and
+ * undefined if no filter can express the value. `texts` contains the value: one text for each property (null means
+ * missing), or the number of the cohort. `hasNullText` is true if another value is the text `null`, because filters
+ * cannot distinguish this text from the JSON null.
  */
 export function breakdownFilter(
   breakdown: Pick<QueryBreakdown, 'properties' | 'cohorts'> | null,

@@ -32,7 +32,9 @@ export class QueryFields {
     return Object.hasOwn(this.json, name) ? (this.json[name] ?? undefined) : undefined
   }
 
-  /** Returns whether a member has a value other than null, false, '', an empty list and an empty object. */
+  /**
+   * Returns whether a member has a value. Null, false, '', an empty list and an empty object do not count as values.
+   */
   isGiven(name: string): boolean {
     const value = this.value(name)
     if (Array.isArray(value)) return value.length > 0

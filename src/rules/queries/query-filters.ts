@@ -22,18 +22,18 @@ import { readDate } from './query-range.ts'
 
 type Node = FilterGroup | PropertyFilter
 
-/** These members of an element can only be compared in full. */
+/** The members of an element that filters can only compare as a whole, not by a part of their text. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 /**
- * With a list of values, these operators hold if one value matches. The operators of `NONE_OF` hold if no value
+ * If the value is a list, these operators hold if any of its values matches. The operators of `NONE_OF` hold if none
  * matches.
  */
 const ANY_OF: readonly string[] = ['icontains', 'regex']
 const NONE_OF: readonly string[] = ['not_icontains', 'not_regex']
 
 /**
- * Returns the filter for all events of a query: `properties` and, with `filterTestAccounts`, the test accounts of the
- * project. Returns null if there is no restriction. Throws 400 `invalid_query`.
+ * Returns the filter that all events of a query must pass: `properties` and, if `filterTestAccounts` is true, the
+ * filters that exclude test accounts. Returns null if there is no restriction. Throws 400 `invalid_query`.
  */
 export function readGlobalFilter(query: QueryFields, context: QueryContext): FilterGroup | null {
   const isWithoutTests = query.boolean('filterTestAccounts')
@@ -128,7 +128,7 @@ class FilterReader {
       throw new QueryFields({}).fault(path, what)
     }
     const nodes = items.map((item, index) => this.#node(item, `${path}.${index}`, depth + 1))
-    // If one part of an OR restricts nothing, the whole OR restricts nothing.
+    // If one branch of an OR lets everything pass, the whole OR lets everything pass.
     if (type === 'OR' && nodes.includes(null)) return null
     const values = nodes.filter((node) => node !== null)
     return values.length === 0 ? null : { type, values }
@@ -155,7 +155,7 @@ class FilterReader {
       if (value.length === 0) return null
       const isAny = ANY_OF.includes(operator)
       if (isAny || NONE_OF.includes(operator)) {
-        // Each text or pattern is searched for separately in every value.
+        // Every text or pattern of the list is searched for separately in each value, so each counts.
         this.#patterns += value.length
         if (this.#patterns > QUERY_PATTERNS_MAX) {
           throw fields.fault(

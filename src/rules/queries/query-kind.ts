@@ -84,7 +84,7 @@ export interface QueryPage {
   readonly members: JsonObject
 }
 
-/** The actors behind a number. Each list has an entry for each actor, or is absent. */
+/** The actors behind a number. Entry i of each list belongs to actor i. Lists that do not apply are empty or absent. */
 export interface QueryActors {
   /** The number of the group type. Null means persons. */
   readonly groupTypeIndex: number | null
@@ -104,7 +104,7 @@ export interface QueryActors {
 export type Division = EventPart['by'] | 'nothing'
 
 /**
- * The work that a query does for each event. `counts` only counts events by name and time, mostly from the headers of
+ * How much work a query does for each event. `counts` only counts events by name and time, mostly from the headers of
  * segments. `simple` reads one value, or records that an actor had an event, within a few nanoseconds. `much` is
  * everything else.
  */
@@ -114,14 +114,15 @@ export type QueryWork = 'counts' | 'simple' | 'much'
 export interface QueryKind<Plan, Part> {
   /**
    * How the events may be divided into parts that are computed separately: by segments, by persons, by sessions, or not
-   * at all. It may depend on the largest distinct ID number of the project. The merged parts mean the same, whichever
-   * division is used. The result for parts by segments must not depend on the owners of distinct ids. The merged result
-   * of parts by sessions need not be a part again; it is cached as long as nothing has changed.
+   * at all. The division may depend on the largest distinct ID number of the project, but the merged result must not
+   * depend on the division. The result of a part by segments must not depend on the owners of distinct ids. The merged
+   * result of parts by sessions may have another form than a part; it is cached as long as nothing has changed.
    */
   readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
   /**
-   * True if queries of this kind share data that the scanner caches. If they are not divided, one thread answers all of
-   * them in a project, so that it computes the data once. If it is absent, any thread may answer.
+   * True if queries of this kind share data that the scanner caches. If the events of such a query are not divided, one
+   * thread answers all these queries of a project, so that the data is computed once. If this member is absent, any
+   * thread may answer.
    */
   readonly isOfOneThread?: true
   /**
@@ -134,8 +135,8 @@ export interface QueryKind<Plan, Part> {
   /** Returns the range that `partial` reads. Null or an absent method means all events. */
   rangeOf?(plan: Plan): DateRange | null
   /**
-   * Returns the members of a plan that a part depends on, as the key of cached parts. An absent method means the whole
-   * plan.
+   * Returns those members of a plan that the result of a part depends on. They are the key under which parts are
+   * cached. If the method is absent, the whole plan is the key.
    */
   partPlan?(plan: Plan): unknown
   /**
@@ -143,7 +144,7 @@ export interface QueryKind<Plan, Part> {
    * absent method means false.
    */
   isWhole?(plan: Plan): boolean
-  /** Returns the work for each event. An absent method means `much`. */
+  /** Returns how much work the query does for each event. An absent method means `much`. */
   workOf?(plan: Plan): QueryWork
   /** Computes one part. Throws the same errors as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
@@ -153,14 +154,14 @@ export interface QueryKind<Plan, Part> {
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
-   * Merges parts by sessions into one part, so that a thread that computes its part in pieces need not hold all of
-   * them. If it is absent, they are merged at the end.
+   * Merges parts by sessions into one part. A thread that computes its part in pieces can then merge them as it goes,
+   * instead of holding all of them. If the method is absent, they are merged at the end.
    */
   combine?(parts: readonly Part[]): Part
   /**
-   * Returns a part without some persons: the entry of `persons` at the number of such a person is 1. `theirs` computes
-   * the part of these persons alone. Returns null if the result cannot be determined. If the method is absent, parts by
-   * persons are not cached. Throws the same errors as `merge`.
+   * Returns a part without some persons. `persons` contains 1 at the person number of each person to leave out.
+   * `theirs` computes the part of these persons alone. Returns null if the result cannot be determined. If the method
+   * is absent, parts by persons are not cached. Throws the same errors as `merge`.
    */
   without?(
     plan: Plan,
@@ -170,29 +171,32 @@ export interface QueryKind<Plan, Part> {
     limits: QueryLimits,
   ): Part | null
   /**
-   * Builds the page of the answer. `shard` contains all events; it is used for data that only the answer needs, such as
-   * names.
+   * Builds the page of the answer. `shard` contains all events. A kind reads from it what only the answer needs, such
+   * as names.
    */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**
-   * Returns the actors behind one number of the answer. `pick` names the number; it is the `InsightActorsQuery` or
-   * `FunnelsActorsQuery` that contains the query of `plan`. If the method is absent, the kind cannot list actors.
-   * Throws 400, see `invalidQuery`.
+   * Returns the actors behind one number of the answer. `pick` says which number; it is the `InsightActorsQuery`,
+   * `StickinessActorsQuery` or `FunnelsActorsQuery` that contains the query of `plan`. If the method is absent, the
+   * kind cannot list actors. Throws 400, see `invalidQuery`.
    */
   actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
 }
 
 /** Any kind. Only the kind itself knows the types of its plans and parts. */
-// biome-ignore lint/suspicious/noExplicitAny: what a table of kinds holds shares nothing but its form
+// biome-ignore lint/suspicious/noExplicitAny: the kinds in one table have different types of plans and parts
 export type AnyQueryKind = QueryKind<any, any>
 
-/** A kind, and a query of this kind without its wrapper. */
+/** A kind, and the query of this kind that was inside the wrapper, if there was one. */
 export interface FoundKind {
   readonly kind: AnyQueryKind
   readonly fields: QueryFields
 }
 
-/** The remaining parameters of a scan. The defaults are no filter, no values, all persons and any order. */
+/**
+ * What a kind says about a scan; the shard adds the rest. The defaults are no filter, no values, all persons and any
+ * order.
+ */
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 

@@ -37,14 +37,14 @@ export interface QueryRange extends DateRange {
   /** True if the ends are used as requested. Otherwise they are moved to the edge of an interval. */
   readonly isExplicit: boolean
   /**
-   * How the start was given: as a date, as days or longer units before now, as hours, or as minutes before now. A
-   * comparison range has the form of the original range.
+   * How the start was given: as a date, as days or longer units before now, as hours, as minutes before now, or as the
+   * first event of the project. A comparison range has the form of the original range.
    */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
   /**
-   * True if the start was requested in whole weeks, such as `-14d`. The range then also contains today, one day more
-   * than whole weeks. The comparison range begins one day later than its length implies, so that both begin on the same
-   * weekday.
+   * True if the start was requested in whole weeks, such as `-14d`. The range then also contains today, so it has one
+   * day more than whole weeks. The comparison range begins one day later than it otherwise would, so that both ranges
+   * begin on the same weekday.
    */
   readonly isWeekAligned: boolean
 }
@@ -67,8 +67,8 @@ export function readInterval(query: QueryFields): Interval {
 }
 
 /**
- * Reads the range of `dateRange`. The default is the seven days before today, and today. `interval` determines how the
- * end is moved. Throws 400 `invalid_query` for dates that cannot be read.
+ * Reads the range of `dateRange`. The default is the seven days before today, and today. `interval` decides to which
+ * moment the end is moved. Throws 400 `invalid_query` for dates that cannot be read.
  */
 export function readRange(
   query: QueryFields,
@@ -200,7 +200,7 @@ export function comparedRange(query: QueryFields, range: QueryRange): QueryRange
   return movedTo(range, startWallOf(from.exactMs, range.timezone), false)
 }
 
-/** Returns the range of the same length that ends where this one begins. */
+/** Returns the range of the same length directly before `range`, or one day later if `range` is week-aligned. */
 function rangeBefore(range: QueryRange): QueryRange {
   const { fromMs, timezone, interval, isWeekAligned } = range
   const from = startWallOf(fromMs, timezone)

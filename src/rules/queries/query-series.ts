@@ -72,7 +72,7 @@ export function readSeriesNode(
   return { ...actionSeries(node, 'id', filter, context), order, customName }
 }
 
-/** Returns the series of the events of a name, or of all events if `id` is null. */
+/** Returns a series of all events that have the name `id`, or of all events if `id` is null. */
 export function eventSeries(id: string | null, filter: FilterGroup | null): QuerySeries {
   const match = { names: id === null ? null : [id], filter, steps: [] }
   const label = id ?? 'All events'

@@ -1,6 +1,6 @@
 /**
- * The kind `StickinessQuery`: how many actors had events in how many intervals of a range. Source:
- * docs/compatibility/queries.md, "StickinessQuery".
+ * The kind `StickinessQuery`: for each number of intervals, how many actors had events in that many intervals of a
+ * range. Source: docs/compatibility/queries.md, "StickinessQuery".
  */
 import { rowsByActor } from '../analytics/actor-rows.ts'
 import type { DistinctIdOwners } from '../analytics/event-columns.ts'
@@ -61,7 +61,7 @@ type StickinessPart = readonly (readonly (IdBits | Uint32Array)[])[]
 
 /** The number of intervals in which each actor of a series was active. */
 interface SeriesCounts {
-  /** The number of intervals, by actor number. */
+  /** The number of intervals in which each actor was active, indexed by actor number. */
   readonly counts: Uint32Array
   readonly keys: ActorKeys
   readonly numbers: ActorNumbers
@@ -160,8 +160,8 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
 }
 
 /**
- * Returns how many actors were active in 1, 2, 3 and more intervals. `counts` has the number of intervals of each
- * actor.
+ * Returns a list whose entry k is the number of actors that were active in exactly k + 1 intervals. `counts` contains
+ * the number of intervals of each actor.
  */
 function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
   const data = new Uint32Array(bucketCount(range, bucketsOf(range)))
@@ -169,7 +169,7 @@ function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
   return data
 }
 
-/** Merges the results of parts. If there are none, the range is empty. */
+/** Merges the results of parts. If there are no results, the range is empty. */
 function merged(all: readonly (IdBits | Uint32Array)[]): IdBits | Uint32Array {
   const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
   const bits = all.filter((one): one is IdBits => !isCounts(one))
@@ -235,7 +235,8 @@ function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
 function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
   const order = pick.whole('series', 0) ?? series[0]?.series.order
   const found = series.find((one) => one.series.order === order)
-  if (found === undefined) throw pick.fault('series', 'must be the index of a series')
+  if (found === undefined)
+    throw pick.fault('series', 'must be the index of a series, counted from 0')
   return found
 }
 
@@ -299,8 +300,9 @@ function countsOf(
 }
 
 /**
- * Returns, by actor number, the number of intervals in which each actor was active. It is used if there are too many
- * actors and intervals for one bit each. The events are grouped by actor; the cost is linear in the events.
+ * Returns the number of intervals in which each actor was active, indexed by actor number. It is used if one bit for
+ * each actor and interval would need too much memory. The events are grouped by actor, and the cost is linear in the
+ * events.
  */
 function manyCounts(
   { count, actors, timesMs, seriesMasks }: ActorEvents,
@@ -314,7 +316,7 @@ function manyCounts(
   const pace = new PacedLimits(scanner)
   const { keys, starts, rows } = rowsByActor(actors, count)
   const counts = new Uint32Array(actorCount + 1)
-  // The number of events of the current actor in each interval. All entries are 0 between two actors.
+  // The number of events of the current actor in each interval. All entries are set to 0 again before the next actor.
   const times = new Uint32Array(periods.count)
   const met: number[] = []
   for (const [index, actor] of keys.entries()) {

@@ -19,8 +19,8 @@ export interface InsightFilter {
 }
 
 /**
- * The filter of a list of annotations. An absent member accepts any value, but without `isDeleted` no deleted ones are
- * listed.
+ * The filter of a list of annotations. An absent member accepts any value, except that an absent `isDeleted` leaves out
+ * deleted annotations.
  */
 export interface AnnotationFilter {
   /** Selects annotations that were created after `afterMs` and before `beforeMs`, in milliseconds since 1970. */
@@ -29,7 +29,10 @@ export interface AnnotationFilter {
   readonly dashboard_item?: number
   readonly scope?: AnnotationFields['scope']
   readonly isDeleted?: boolean
-  /** True selects the annotations that do not belong to a single insight. False selects the other annotations. */
+  /**
+   * True selects the annotations of a dashboard, a project or the organization. False selects the annotations of an
+   * insight.
+   */
   readonly isForAll?: boolean
   readonly search?: string
 }

@@ -179,7 +179,7 @@ export interface SavedRequest<Fields> extends Changes<Fields> {
 
 /**
  * A request to create or change an insight. `dashboards` are the dashboards that should show it. If `dashboards` is
- * absent, it stays on the same dashboards.
+ * absent, the insight stays on the same dashboards.
  */
 export interface InsightRequest extends SavedRequest<InsightFields> {
   readonly dashboards?: readonly number[] | undefined

@@ -31,7 +31,7 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   const withMath = namesWithDetails(names, (index) =>
     String(actionOf(items[index])['math'] ?? 'total'),
   )
-  // Formulas use the same letters for the series.
+  // The letters are those by which formulas name the series.
   const withLetters = namesWithDetails(withMath, (index) => {
     const { order } = actionOf(items[index])
     return typeof order === 'number' ? String.fromCharCode(65 + order) : ''

@@ -27,7 +27,7 @@ export const SHARED_RANGES: Readonly<Record<string, JsonObject>> = {
   all: { date_from: 'all', date_to: null },
 }
 
-/** Returns the restrictions of a shared link. */
+/** Returns the restrictions of a shared link. A link that never had any has those of a new link. */
 export function accessOf(sharing: Sharing | null) {
   return sharing?.access ?? NEW_ACCESS
 }
@@ -39,7 +39,7 @@ export function accessOf(sharing: Sharing | null) {
 export function requirePasswordRoom(sharing: Sharing | null): asserts sharing is Sharing {
   const { isPasswordRequired, passwords } = accessOf(sharing)
   if (sharing === null || !isPasswordRequired) {
-    const detail = 'Set `password_required` first.'
+    const detail = 'The link needs no password yet. Set `password_required` first.'
     throw new ServiceError('invalid_input', detail, { attr: 'password_required' })
   }
   if (passwords.length < SHARE_PASSWORDS_MAX) return

@@ -10,7 +10,7 @@ import { seriesNames, valueText } from './series-names.ts'
 export interface SharedTable {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** How many rows are left out of the table. `moreColumns` is the number of columns that are left out. */
+  /** The numbers of rows and of columns that are left out of the table. */
   readonly moreRows: number
   readonly moreColumns: number
 }
@@ -192,8 +192,8 @@ function timeline(items: readonly JsonObject[]): Cells | null {
 const INTERNAL: readonly string[] = ['action_id', 'order', 'type']
 
 /**
- * Returns a table of those members of objects that are neither objects nor empty, in the order in which they first
- * occur.
+ * Returns a table with a row for each object. A member becomes a column if it is a text, a number or a boolean in at
+ * least one object. The columns are in the order in which the members first occur.
  */
 function members(items: readonly JsonObject[]): Cells {
   const names = new Set<string>()
@@ -219,7 +219,7 @@ function cellText(value: unknown): string {
     const rounded = Math.round(value * 10_000) / 10_000
     return String(Number.isFinite(rounded) ? rounded : value)
   }
-  // A list of two numbers is a number, and the same number in the comparison range.
+  // A list of two numbers holds the number of the range and the number of the comparison range.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')
   const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)

@@ -23,8 +23,8 @@ import { type ShownPart, sharedPageParts, sharedTitle } from './shared-page.ts'
 export type ShownFormat = 'json' | 'html' | 'title'
 
 /**
- * The text of a page or an answer without the results of its queries. A thread runs the queries and inserts each result
- * at its gap. All of the memory can be transferred to another thread.
+ * The text of a page or an answer without the results of its queries. Worker threads run the queries, and the main
+ * thread inserts each result at its gap. All of the memory can be transferred to another thread.
  */
 export interface ShownText {
   readonly projectId: number

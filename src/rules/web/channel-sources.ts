@@ -1,7 +1,7 @@
 /**
  * Lists of traffic sources: the kind of a name, an app or a domain, and the meaning of words in `utm_medium`. Brand
- * names apply to `utm_source`; the other names also apply to referring domains. The names are facts that the list of
- * PostHog and this list have in common. Source: docs/compatibility/enrichment.md, "Channel types".
+ * names apply to `utm_source`; the other names also apply to referring domains. The same names appear in PostHog's
+ * list, because they are facts. Source: docs/compatibility/enrichment.md, "Channel types".
  */
 
 /** The kind of a source. The first four kinds have one channel for paid traffic and another for other traffic. */

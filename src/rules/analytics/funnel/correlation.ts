@@ -24,9 +24,9 @@ const CHECK_EVERY = 65_536
 const TYPES = ['events', 'event_with_properties', 'properties']
 
 /**
- * Returns the page of persons, by uuid, or of groups, by key, of a correlation request. Throws 400 for an invalid
- * request, `invalid_input` without `attr` if the event or the properties are missing, and the same errors as
- * `EventScanner.scan`.
+ * Returns the page of actors that a correlation request asks for: persons in the order of their uuids, or groups in the
+ * order of their keys. Throws 400 for an invalid request, `invalid_input` without `attr` if the event or the properties
+ * are missing, and the same errors as `EventScanner.scan`.
  */
 export function correlationActors(inquiry: Inquiry<CorrelationParameters>): ActorPage {
   const { parameters, context } = inquiry

@@ -25,9 +25,14 @@ export interface Exclusion {
 export interface AttemptRules {
   readonly order: FunnelOrder
   readonly stepCount: number
-  /** For ordered funnels: for each step, whether the event of the step before it cannot also count as this step. */
+  /**
+   * Only for ordered funnels: true for each step that needs an event after the event of the step before it. False if
+   * the same event may count as both steps.
+   */
   readonly needsLaterEvent: readonly boolean[]
-  /** Returns the last moment within the window of an attempt, in milliseconds. */
+  /**
+   * Returns the last moment that is still within the conversion window of an attempt. Both moments are in milliseconds.
+   */
   readonly windowEnd: (startMs: number) => number
   /** The exclusions. Strict funnels have none. */
   readonly exclusions: readonly Exclusion[]
@@ -102,7 +107,7 @@ export class AttemptFinder {
       places[step] = found
       previous = found
       if ((this.#times[found] ?? 0) <= lastMs) reached = step + 1
-      // An exclusion may end with a step after the window, so the later steps must be found too.
+      // An exclusion may end at a step that was done after the window, so the search for later steps goes on.
       else if (exclusions.length === 0) break
     }
     if (exclusions.length > 0 && this.#isExcluded()) return
@@ -181,7 +186,7 @@ export class AttemptFinder {
     for (const { bit } of exclusions) {
       const excluded = this.#next(bit, place + 1)
       if (excluded === this.#end) continue
-      // `last` is the end of the rows if a step is missing. The exclusion then applies up to the end of the window.
+      // If a step is missing, `last` is the end of the rows. An excluded event then counts up to the end of the window.
       if (last < this.#end ? excluded < last : (this.#times[excluded] ?? 0) < lastMs) return true
     }
     return false

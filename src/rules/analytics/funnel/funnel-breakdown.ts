@@ -82,8 +82,9 @@ function wantedLabels(
 }
 
 /**
- * Returns the labels that are shown one by one: the labels of most events of the attributed steps. With an attribution
- * by touch, the events of all steps count.
+ * Returns the labels that are shown one by one, which are those with the largest numbers of events. Only the events of
+ * one step are counted: the attributed step or, for `all_events`, the first one. With an attribution by touch, the
+ * events of all steps are counted.
  */
 function frequentLabels(
   { ids, texts }: ValueLabels,

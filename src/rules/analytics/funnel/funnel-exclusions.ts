@@ -63,13 +63,15 @@ function check(
   order: FunnelOrder,
 ): void {
   const last = steps.length - 1
-  if (fromStep >= toStep) throw invalid('must end at a later step than they begin')
-  if (toStep > last) throw invalid('must lie between the first and the last step')
+  if (fromStep >= toStep)
+    throw invalid('must have a `funnel_to_step` that is greater than `funnel_from_step`')
+  if (toStep > last)
+    throw invalid(`must have a \`funnel_to_step\` of at most ${last}, the last step`)
   if (order === 'unordered' && (fromStep !== 0 || toStep !== last)) {
-    throw invalid('must reach from the first to the last step in an unordered funnel')
+    throw invalid(`must reach from step 0 to step ${last}, because the funnel is unordered`)
   }
   if (steps.slice(fromStep, toStep + 1).some((step) => isEqualOrBroader(series, step))) {
-    throw invalid('must not name an event that is a step between the same steps')
+    throw invalid('must not name a step of the funnel from `funnel_from_step` to `funnel_to_step`')
   }
 }
 

@@ -40,10 +40,7 @@ export interface FunnelPlan {
   readonly series: readonly SeriesMatch[]
   readonly rules: AttemptRules
   readonly breakdown: PlannedBreakdown | null
-  /**
-   * For each number of steps, whether an actor is wanted whose best attempt has this number of steps. Entry 0 is always
-   * false.
-   */
+  /** Whether an actor is wanted, indexed by the number of steps of its best attempt. Entry 0 is always false. */
   readonly isWanted: readonly boolean[]
   readonly entrance: Entrance | null
   /** The type of the groups that pass through the funnel. Null means persons. */
@@ -184,7 +181,8 @@ function cohortFilter({ keys }: Breakdown, wanted: unknown): FilterGroup | null 
   const list: readonly unknown[] = Array.isArray(wanted) ? wanted : [wanted]
   const asked = wanted === undefined ? keys : list.map(String).filter((id) => keys.includes(id))
   if (asked.some(isEverybody)) return null
-  // If no wanted cohort is part of the breakdown, nobody is found: there is no cohort 0.
+  // If no wanted cohort is part of the breakdown, the filter asks for cohort 0. No cohort has this number, so nobody is
+  // found.
   const ids = asked.length === 0 ? ['0'] : asked
   return {
     type: 'OR',

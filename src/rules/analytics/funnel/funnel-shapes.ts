@@ -18,7 +18,10 @@ export type FunnelParameters = Readonly<ReturnType<typeof readFunnelParameters>>
 /** The parameters of persons/funnel/correlation. */
 export type CorrelationParameters = Readonly<ReturnType<typeof readCorrelationParameters>>
 
-/** The requested entrances of a funnel over time. Values that the request does not contain are null. */
+/**
+ * The parameters of a funnel over time that say when actors enter it. Values that the request does not contain are
+ * null.
+ */
 export type EntranceParameters = Readonly<NonNullable<ReturnType<typeof readEntrance>>>
 
 /** Reads the parameters of persons/funnel. Throws 400 `invalid_input`. */

@@ -12,8 +12,8 @@ const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.
 
 /**
  * Returns the period in which wanted actors enter a funnel over time. Returns null if no period begins at
- * `periodStart`; then no actor is wanted. Throws 400 `invalid_input` without `attr` if the request does not state the
- * period, or whether it selects drop-offs.
+ * `periodStart`; then no actor is wanted. Throws 400 `invalid_input` without `attr` if the request lacks
+ * `entrance_period_start` or `drop_off`.
  */
 export function entranceAt(
   { isDropOff, periodStart: text }: EntranceParameters,

@@ -32,15 +32,15 @@ export interface FunnelResults {
 }
 
 /**
- * Returns the page of persons, by uuid, or of groups, by key, of a funnel request. Throws 400 for an invalid request,
- * and the same errors as `EventScanner.scan`.
+ * Returns the page of actors that a funnel request asks for: persons in the order of their uuids, or groups in the
+ * order of their keys. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function funnelActors(inquiry: Inquiry<FunnelParameters>): ActorPage {
   const plan = planFunnel(inquiry, null)
   return pageOfResults(runFunnel(plan, inquiry), plan, inquiry)
 }
 
-/** Returns the page of the wanted actors of a funnel, by uuid or key. */
+/** Returns the page of the wanted actors of a funnel, in the order of their uuids or keys. */
 export function pageOfResults(
   { actors, groupKeys }: Pick<FunnelResults, 'actors' | 'groupKeys'>,
   { groupTypeIndex }: FunnelPlan,

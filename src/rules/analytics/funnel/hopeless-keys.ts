@@ -1,14 +1,15 @@
 /**
- * Finds actors that cannot have reached enough steps of a funnel, in whatever order their events are. Their events then
- * need not be sorted.
+ * Finds actors that cannot have reached enough steps of a funnel, whatever the order of their events. The events of
+ * these actors then need not be sorted.
  */
 import { largestPerson } from '../actor-page.ts'
 import type { EventColumns } from '../event-columns.ts'
 import type { AttemptRules } from './funnel-attempts.ts'
 
 /**
- * Returns, for each key of an actor, 1 if its events do not contain `needed` different steps. Unless the funnel is
- * unordered, the steps must be the first `needed` ones. `keys` contains the key of each row. The cost is linear.
+ * Returns a list, indexed by actor key, that contains 1 for each actor whose events cannot reach `needed` steps. In an
+ * unordered funnel, these are actors with fewer than `needed` different steps. In any other funnel, they are actors
+ * that lack one of the first `needed` steps. `keys` contains the actor key of each row. The cost is linear.
  */
 export function hopelessKeys(
   { order, stepCount }: Pick<AttemptRules, 'order' | 'stepCount'>,

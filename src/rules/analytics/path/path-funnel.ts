@@ -20,8 +20,8 @@ export interface PathSpan {
 }
 
 /**
- * Returns the persons of the funnel of a request, by person number, with the time range of their paths. Returns null if
- * the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
+ * Returns the time range of the paths of each person that the funnel of a request finds, by person number. Returns null
+ * if the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function funnelSpans(
   inquiry: Inquiry<PathParameters>,
@@ -73,7 +73,10 @@ function targetStep(funnelPaths: string, funnel: FunnelParameters | null): numbe
   }
   const target = step >= 0 ? Math.max(step - 1, 0) : Math.max(-step - 2, 0)
   if (funnelPaths === BETWEEN && target === 0) {
-    throw invalidInput(attr, 'needs a funnel_step that has a step before it')
+    throw invalidInput(
+      attr,
+      'must have a `funnel_step` of at least 2, or of at most -3 for drop-offs',
+    )
   }
   return target
 }

@@ -43,7 +43,7 @@ export function compileCleaning(rules: readonly CleaningRule[]): readonly Patter
     if (replacement !== null) return replacement
     throw invalidInput(
       'local_path_cleaning_filters',
-      'has a regular expression that RE2 does not accept',
+      'has a regular expression that RE2 does not accept. Correct it, or remove the rule',
     )
   })
 }

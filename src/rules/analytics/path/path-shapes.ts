@@ -9,7 +9,7 @@ import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-sh
 import { PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../limits.ts'
 import { JsonParameters, type ParameterSource, readAnalyticParameters } from '../question-shapes.ts'
 
-/** A pattern in the items of paths and the text that replaces its matches. */
+/** A pattern that is searched for in the items of paths, and the text that replaces its matches. */
 export type CleaningRule = Readonly<Record<'regex' | 'alias', string>>
 
 /** The parameters of persons/path. */

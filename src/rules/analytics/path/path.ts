@@ -38,8 +38,9 @@ const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
 
 /**
- * Returns the page of persons with such a path, by uuid. Throws 400 for an invalid request, `invalid_input` without
- * `attr` if a request names both all custom events and single ones, and the same errors as `EventScanner.scan`.
+ * Returns the page of persons that have such a path, in the order of their uuids. Throws 400 for an invalid request,
+ * `invalid_input` without `attr` if a request names both all custom events and single ones, and the same errors as
+ * `EventScanner.scan`.
  */
 export function pathActors(inquiry: Inquiry<PathParameters>): ActorPage {
   const { parameters, scanner } = inquiry
@@ -95,7 +96,7 @@ function eventChoice(parameters: PathParameters): EventChoice {
   const types = [PAGEVIEW, SCREEN].filter((type) => includeEventTypes.includes(type))
   const hasCustomEvents = includeEventTypes.includes(CUSTOM_EVENTS)
   if (hasCustomEvents && includeCustomEvents.length > 0) {
-    const detail = `\`include_custom_events\` cannot be combined with the type \`${CUSTOM_EVENTS}\`.`
+    const detail = `\`include_custom_events\` cannot be combined with the type \`${CUSTOM_EVENTS}\`. Send only one of them.`
     throw new ServiceError('invalid_input', detail)
   }
   const names = new Set([...types, ...includeCustomEvents])

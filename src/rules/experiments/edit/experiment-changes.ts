@@ -102,7 +102,7 @@ export type ExperimentCommand =
       readonly action: 'set_exposure_cohort'
       readonly id: number
       readonly cohortId: number
-      /** The cohort that it replaces, or null. */
+      /** The cohort that the new cohort replaces. Null if there was none. */
       readonly formerId: number | null
       /** The start of the experiment whose exposures were counted. */
       readonly startDate: string | null
@@ -273,7 +273,8 @@ export function stepOf(
   const { flag, nowMs } = context
   switch (wanted.step) {
     case 'launch': {
-      if (fields.start_date !== null) throw refused('The experiment was already launched.')
+      if (fields.start_date !== null)
+        throw refused('The experiment was already launched. To start it again, reset it first.')
       requireFlag(flag)
       const variants = variantsOfFlag(flag)
       requireBaseline(
@@ -292,7 +293,8 @@ export function stepOf(
       requireRunning(fields)
       return { fields: { end_date: timeText(nowMs), ...endingOf(wanted) }, flag: null }
     case 'ship': {
-      if (fields.start_date === null) throw refused('The experiment was not launched yet.')
+      if (fields.start_date === null)
+        throw refused('The experiment was not launched yet. Launch it first.')
       requireFlag(flag)
       const filters = shippedFilters(flag, wanted.variant, wanted.toEveryone)
       const end = fields.end_date === null ? { end_date: timeText(nowMs) } : {}
@@ -434,8 +436,9 @@ function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): Json
 
 /**
  * Reads the lists of metrics of a body. A metric without a UUID, or with the UUID of another metric of the experiment,
- * gets a new one. `taken` are the UUIDs of the saved metrics that the experiment uses. If the body links a saved metric
- * whose UUID an own metric has, the own metric gets a new one, even if the body does not contain its list.
+ * gets a new UUID. `taken` are the UUIDs of the saved metrics that the experiment uses. If the body adds a saved
+ * metric, and a stored metric of the experiment has the same UUID, the stored metric gets a new UUID, even if the body
+ * does not contain its list.
  */
 function metricsOf(
   input: ExperimentInput,
@@ -471,8 +474,8 @@ function metricsOf(
 }
 
 /**
- * Throws 400 if a query cannot read a member of an experiment, so that every stored experiment has a result. `read` is
- * the function with which queries read it.
+ * Throws 400 if a query could not read a member of an experiment, so that every stored experiment has a result. `read`
+ * is the function with which a query reads this member.
  */
 function checkMember(
   attr: 'exposure_criteria' | 'stats_config',
@@ -531,7 +534,8 @@ function requireFlag({ key, deleted: isDeleted }: Flag): void {
 }
 
 function requireRunning(fields: ExperimentFields): void {
-  if (fields.start_date === null) throw refused('The experiment was not launched yet.')
+  if (fields.start_date === null)
+    throw refused('The experiment was not launched yet. Launch it first.')
   if (fields.end_date !== null) throw refused('The experiment has already ended.')
 }
 

@@ -78,8 +78,8 @@ function orderOf({ order, nowMs }: ExperimentFilter): (a: Experiment, b: Experim
 }
 
 /**
- * Returns the value by which an experiment is ordered. If the order is by a time that the experiment does not have, it
- * counts as earlier than all others.
+ * Returns the value by which an experiment is ordered. If the list is ordered by a time, an experiment without this
+ * time counts as earlier than all others.
  */
 function sortValue(
   { fields, ...experiment }: Experiment,

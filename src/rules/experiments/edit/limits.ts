@@ -51,7 +51,8 @@ export const EXPERIMENT_NAME_CHARACTERS_MAX = 400
  */
 export const EXPERIMENT_DESCRIPTION_CHARACTERS_MAX = 3000
 /**
- * The largest number of changes while it runs that an experiment lists. Beyond it, the oldest ones are left out.
+ * The largest number of entries in the list of changes that were made while an experiment was running. Beyond it, the
+ * oldest entries are left out.
  * @user Experiments
  */
 export const RUNNING_CHANGES_MAX = 50

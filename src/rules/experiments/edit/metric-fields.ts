@@ -111,8 +111,8 @@ const TYPES = Object.keys(METRIC_SCHEMAS)
 const checks = new Map<MetricType, ReturnType<typeof compileInput>>()
 
 /**
- * Throws 400 with `attr` if a list in a body contains something else than metrics that a query can compute. The text
- * names the member with the first fault.
+ * Throws 400 with `attr` if an entry of a list in a body is not a metric that a query can compute. The error text names
+ * the member with the first fault.
  */
 export function checkMetrics(list: readonly unknown[], attr: MetricList, nowMs: number): void {
   if (list.length > METRICS_OF_LIST_MAX) {
@@ -125,8 +125,8 @@ export function checkMetrics(list: readonly unknown[], attr: MetricList, nowMs: 
 }
 
 /**
- * Throws 400 with `attr` if something in a body is not a metric that a query can compute. `place` is its path in the
- * body, for the text.
+ * Throws 400 with `attr` if a value in a body is not a metric that a query can compute. The error text contains
+ * `place`, the path of the value in the body.
  */
 export function checkMetric(found: unknown, attr: string, place: string, nowMs: number): void {
   if (!isObject(found)) throw fault(attr, `\`${place}\` must be an object.`)

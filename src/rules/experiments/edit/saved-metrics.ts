@@ -15,7 +15,7 @@ import type {
   SavedMetricFields,
 } from './stored-experiment.ts'
 
-/** The uses of a saved metric by an experiment. */
+/** The ways in which an experiment can use a saved metric. */
 export const LINK_TYPES = ['primary', 'secondary'] as const
 
 /** One of `LINK_TYPES`. */
@@ -47,7 +47,7 @@ export interface SavedMetricContext {
 export interface LinkContext {
   /** Returns a saved metric of the project, or null if there is none. */
   readonly savedMetric: (id: number) => SavedMetric | null
-  /** Returns a new number of a link. */
+  /** Returns a number for a new link. */
   readonly linkId: () => number
   readonly nowMs: number
 }
@@ -58,7 +58,7 @@ export function newSavedMetric(
   { others, nowMs, uuid }: SavedMetricContext,
 ): SavedMetricFields {
   requireOwnName(name, others)
-  // The metric of an experiment may be sent, so a UUID in the body may be that of another metric.
+  // The metric always gets a new UUID, because a client may send a copy of a metric with the UUID of the original.
   return { name, description, metric: metricIn(query, uuid(), nowMs) }
 }
 
@@ -116,7 +116,10 @@ export function linkType({ metadata }: Pick<MetricLink, 'metadata'>): LinkType {
   return metadata['type'] === 'secondary' ? 'secondary' : 'primary'
 }
 
-/** Throws 400 if a list of metrics and the saved metrics beside it are too many. */
+/**
+ * Throws 400 if an experiment has too many primary or secondary metrics, counting its own and its saved metrics
+ * together.
+ */
 export function requireMetricRoom(fields: ExperimentFields): void {
   const { metrics, metrics_secondary, saved_metrics: links = [] } = fields
   for (const [type, own] of [
@@ -126,7 +129,7 @@ export function requireMetricRoom(fields: ExperimentFields): void {
     const linked = links.filter((link) => linkType(link) === type).length
     if (linked === 0 || own.length + linked <= METRICS_OF_LIST_MAX) continue
     throw invalid(
-      `may have at most ${METRICS_OF_LIST_MAX} ${type} metrics together with the others`,
+      `and the experiment's own metrics may be at most ${METRICS_OF_LIST_MAX} ${type} metrics together`,
     )
   }
 }
@@ -165,7 +168,7 @@ export function listedSavedMetrics(
 
 function metricIn(query: unknown, uuid: string, nowMs: number): JsonObject {
   checkMetric(query, 'query', 'query', nowMs)
-  // `checkMetric` has checked that it is an object.
+  // `checkMetric` has checked that the metric is an object.
   return { kind: 'ExperimentMetric', ...(query as JsonObject), uuid }
 }
 

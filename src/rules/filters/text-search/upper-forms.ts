@@ -24,7 +24,9 @@ const ASCII_END = 0x80
 const KELVIN = '\u212a'
 let table: Map<string, string[]> | undefined
 
-/** Returns the other characters that `toLowerCase` turns into a character in lower case, wherever they stand. */
+/**
+ * Returns the characters, other than the given lower-case one, that `toLowerCase` turns into it wherever they stand.
+ */
 export function upperForms(character: string): readonly string[] {
   if (character.charCodeAt(0) >= ASCII_END) {
     table ??= tableOfForms()
@@ -41,8 +43,8 @@ export function formWithContext(character: string): string | undefined {
 }
 
 /**
- * Returns, for each character in lower case, the characters that become it. Whole blocks are tested first, because few
- * of them have capitals. It takes about 3 ms.
+ * Returns, for each lower-case character, the characters that `toLowerCase` turns into it. Whole blocks are tested
+ * first, because few of them contain capitals. It takes about 3 ms.
  */
 function tableOfForms(): Map<string, string[]> {
   const forms = new Map<string, string[]>()

@@ -7,7 +7,9 @@ import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readMetric } from './experiment-plan.ts'
 
-/** Finds every action, because an action of a stored metric may be created or deleted later. */
+/**
+ * A context in which every action exists, because a stored metric may use an action that is created or deleted later.
+ */
 const ANY_PROJECT: Omit<QueryContext, 'nowMs'> = {
   projectId: 0,
   timezone: 'UTC',
@@ -18,7 +20,8 @@ const ANY_PROJECT: Omit<QueryContext, 'nowMs'> = {
 }
 
 /**
- * Throws 400 `invalid_query` if no query can compute a metric. `path` is the path to the metric. The error contains it.
+ * Throws 400 `invalid_query` if no query can compute a metric. The error text contains `path`, the path to the metric
+ * within the request.
  */
 export function checkMetricQuery(metric: JsonObject, path: string, nowMs: number): void {
   readMetric(new QueryFields(metric, path), null, { ...ANY_PROJECT, nowMs })

@@ -202,7 +202,7 @@ function computedMetric(
 
 interface MetricItem {
   readonly answer: JsonObject
-  /** The counts of `timeseries` again, as the rows of a table. */
+  /** The same counts as in `timeseries`, as the rows of a table. */
   readonly rows: readonly JsonObject[]
 }
 
@@ -369,8 +369,8 @@ function variantItem(
 }
 
 /**
- * Returns the members that PostHog's clients read. They are the statistics for an experiment that is evaluated only
- * once.
+ * Returns the members that PostHog's clients read. Their statistics are only right if the results are looked at once,
+ * at the end of the experiment.
  */
 function posthogMembers(
   method: 'bayesian' | 'frequentist',
@@ -423,7 +423,7 @@ function ends(interval: Interval | null): JsonObject | null {
   return { estimate, low, high }
 }
 
-/** Returns the conclusion that stays valid however often somebody has looked at the results. */
+/** Returns the conclusion. It stays valid however often somebody looks at the results. */
 function verdictOf(
   reason: string | null,
   interval: Interval | null,

@@ -67,7 +67,10 @@ export interface CountedSource {
   readonly key: string | null
 }
 
-/** What a metric counts for each exposed person. Windows are in milliseconds; null means until the end. */
+/**
+ * What a metric counts for each exposed person. Windows are in milliseconds; null means until the end of the
+ * experiment.
+ */
 export type CountedMetric =
   | {
       readonly of: 'steps'
@@ -161,7 +164,7 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
   const { metrics, secondaryMetrics } = experiment
   const facts = factsOf(experiment, context)
   if (facts === null) {
-    const what = 'is missing. The experiment has not started, so there is no result'
+    const what = 'is missing. Start the experiment to get results'
     throw query.fault('experiment.start_date', what)
   }
   const isSingle = query.value('metric') !== undefined
@@ -179,7 +182,7 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
   if (nodes.length > EXPERIMENT_METRICS_MAX) {
     throw query.fault(
       'experiment.metrics',
-      `must have at most ${EXPERIMENT_METRICS_MAX} metrics together with \`metrics_secondary\`. Ask for each \`metric\` by itself`,
+      `and \`metrics_secondary\` may have at most ${EXPERIMENT_METRICS_MAX} metrics together. Send one query for each metric, with \`metric\``,
     )
   }
   const exposure = readExposurePlan(experiment, facts.startMs, context)
@@ -219,15 +222,15 @@ export function rangeOfPlan({ exposure, metrics }: ExperimentPlan): DateRange {
   }
 }
 
-/** Returns how long after the end of an experiment events still count, in milliseconds. */
+/** Returns for how long after the end of an experiment events still count, in milliseconds. */
 export function tailMs(counted: CountedMetric): number {
   const windowMs = counted.windowMs ?? 0
   return counted.of === 'returns' ? windowMs + (counted.to + 1) * unitMs(counted.unit) : windowMs
 }
 
 /**
- * Returns the hours or days of the project that the window of a retention consists of, or null if the window is
- * measured from the start event. Throws 400 `query_too_large`.
+ * Returns the days or hours, in the time zone of the project, that make up the window of a retention metric. Returns
+ * null if the window is measured in time since the start event. Throws 400 `query_too_large`.
  */
 export function returnPeriods(
   counted: Extract<CountedMetric, { of: 'returns' }>,

@@ -1,7 +1,7 @@
 /**
  * The kind `ExperimentQuery` computes the result of an experiment. The kind `ExperimentExposureQuery` computes how many
- * persons were exposed on each day. Both are divided by persons, and their parts contain one row for each exposed
- * person. Source: docs/compatibility/queries.md, "ExperimentQuery" and "ExperimentExposureQuery".
+ * persons were exposed on each day. The events of both can be divided by persons. The result of a part has one row for
+ * each exposed person. Source: docs/compatibility/queries.md, "ExperimentQuery" and "ExperimentExposureQuery".
  */
 import type { QueryKind, QueryShard } from '../query-kind.ts'
 import { experimentPage, exposurePage } from './experiment-answer.ts'

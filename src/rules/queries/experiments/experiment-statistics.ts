@@ -33,7 +33,7 @@ import type { VariantSums } from './variant-sums.ts'
  */
 const HORIZON_PERSONS = 10_000
 const POWER = 0.8
-/** The probability that the sample ratio check reports a mismatch although there is none, for one evaluation. */
+/** The probability that one evaluation of the sample ratio check reports a mismatch although there is none. */
 const SAMPLE_RATIO_ALPHA = 0.001
 /** The smallest number of persons for which PostHog shows statistics. Tenrec does the same. */
 const PERSONS_MIN = 50
@@ -57,7 +57,7 @@ export interface VariantComparison {
   readonly reason: ResultReason | null
   readonly lift: StatisticsOf
   readonly difference: StatisticsOf
-  /** The probability that the variant has the higher mean. */
+  /** The probability that the mean of the variant is higher than that of the baseline. */
   readonly winProbability: number | null
   /** The smallest relative change that the persons so far can reveal with a power of 80 %. */
   readonly detectableLift: number | null
@@ -66,7 +66,10 @@ export interface VariantComparison {
   readonly neededPersons: number | null
 }
 
-/** The statistics of one scale: frequentist and Bayesian. */
+/**
+ * The statistics of one scale, which is the lift or the difference. `alwaysValid` stays right however often the results
+ * are looked at. `fixed` is only right if they are looked at once.
+ */
 export interface StatisticsOf {
   readonly alwaysValid: ConfidenceSequence | null
   readonly fixed: FixedTest | null
@@ -85,7 +88,7 @@ export interface MetricStatistics {
   readonly adjustment: { readonly remainingVariance: number } | NotEnoughData | null
 }
 
-/** How fast persons arrive. A plan estimates its duration from this. */
+/** The times from which a plan estimates how fast persons arrive and how long the experiment will take. */
 export interface ExposurePace {
   /** The start of the experiment, in milliseconds since 1970. */
   readonly startMs: number
@@ -168,8 +171,8 @@ export function correctedPValues(pValues: readonly (number | null)[]): readonly 
 }
 
 /**
- * The result of the sample ratio check: the expected number of persons in each variant, or the reason why it cannot be
- * computed.
+ * The result of the sample ratio check. `expected` is the expected number of persons in each variant, by the key of the
+ * variant.
  */
 export interface SampleRatio {
   readonly expected: Readonly<Record<string, number>>

@@ -7,9 +7,9 @@ import { planExposures } from './experiment-plan.ts'
 import { exposedPersons } from './exposed-persons.ts'
 
 /**
- * Returns the smallest distinct ID number of each person who was exposed to a variant, also of persons who saw several
- * ones. The persons of a holdout and distinct ids without a person are left out. An experiment that has not started has
- * none. Throws 400 and as `EventScanner.scan`.
+ * Returns the smallest distinct ID number of each person who was exposed to a variant, or to several. The persons of a
+ * holdout and distinct ids without a person are left out. The list is empty if the experiment has not started. Throws
+ * the errors of `planExposures` and of `EventScanner.scan`.
  */
 export function exposedMembers(
   experiment: ExperimentDefinition,

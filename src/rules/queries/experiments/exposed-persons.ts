@@ -10,8 +10,8 @@ import { type QueryShard, scanShardChunks } from '../query-kind.ts'
 import type { ExposurePlan } from './experiment-plan.ts'
 
 /**
- * A byte describes the variant of a person: the number of the variant of the first exposure, from 1, and this bit if a
- * later exposure was to another variant.
+ * The bit that is set if a person saw several variants. The entry of a person in `variants` is the number of the
+ * variant of the first exposure, counted from 1. This bit is added if a later exposure was to another variant.
  */
 export const SEVERAL_VARIANTS = 0x80
 
@@ -41,10 +41,7 @@ export class ExposedPersons {
     this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
   }
 
-  /**
-   * Returns for each event, the row of its person, or -1 if the person is not exposed. The list is valid until the next
-   * call.
-   */
+  /** Returns the row of each event's person, or -1 if the person is not exposed. The next call overwrites the list. */
   rowsOf({ count, persons }: Pick<EventColumns, 'count' | 'persons'>): Int32Array {
     if (this.#rowsOfChunk.length < count) this.#rowsOfChunk = new Int32Array(count)
     const [found, rows] = [this.#rowsOfChunk, this.#rows]
@@ -57,8 +54,9 @@ export class ExposedPersons {
   }
 
   /**
-   * Returns a shard that contains only the events of the persons in some rows. It sets `part.among` instead of the
-   * persons of a scan. The chosen persons depend only on events, so a result stays valid until the events change.
+   * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. The persons
+   * are passed as `part.among` and not as the filter of a scan. They depend only on events, so a cached result stays
+   * valid until the events change.
    */
   shardOf(shard: QueryShard, isTaken: (row: number) => boolean = () => true): QueryShard {
     const among = new Uint8Array(this.#personEnd)
@@ -69,8 +67,8 @@ export class ExposedPersons {
   }
 
   /**
-   * Adds the exposures among the events of a chunk. `variantOf` contains the number of the variant for each value of
-   * the column, or 0.
+   * Adds the exposures among the events of one chunk of a scan. `variantOf` maps each value of the column to the number
+   * of its variant, or to 0 if the value is no variant.
    */
   add(
     { count, persons, timesMs, sequences, values: [column] }: EventColumns,

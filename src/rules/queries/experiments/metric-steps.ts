@@ -20,7 +20,7 @@ import { metricValues } from './metric-values.ts'
 type CountedSteps = Extract<CountedMetric, { of: 'steps' }>
 type CountedReturns = Extract<CountedMetric, { of: 'returns' }>
 
-/** The steps of each person, by row. */
+/** What each person did. Each list has one entry per row of `ExposedPersons`. */
 export interface MetricSteps {
   /** The number of steps that the person did. */
   readonly reached: Uint8Array
@@ -36,7 +36,7 @@ export const RETURNED = 2
 
 const EVERY_EVENT: SeriesMatch = { names: null, filter: null, steps: [] }
 
-/** A moment of each person: a time, and the position in the order of arrival among events at that time. */
+/** One moment for each person: a time, and a sequence number that orders it among the events at the same time. */
 interface Moments {
   readonly timesMs: Float64Array
   /** Sequence numbers begin at 1, so 0 comes before every event with the same time. */
@@ -73,7 +73,8 @@ function orderedSteps(
 ): Uint8Array {
   const { count, firstMs } = exposed
   const reached = new Uint8Array(count)
-  // Events at the time of the exposure count, even if they arrived before it. The sequence numbers are therefore 0.
+  // The sequence numbers are 0, so an event at the same millisecond as the exposure counts even if it arrived before
+  // the exposure.
   let before: Moments = { timesMs: firstMs, sequences: new Uint32Array(count) }
   for (const [step, match] of steps.entries()) {
     const isHere = (row: number): boolean => reached[row] === step
@@ -141,9 +142,9 @@ function edgeMoments(
 }
 
 /**
- * Lowers `reached`, the steps that each person did in order, to the steps without another event in between. Nobody does
- * more steps strictly than in order, and one step has no event in between, so only the events of persons with two steps
- * or more are read. Each event needs 28 bytes of memory.
+ * Lowers `reached`, which counts the steps done in order, to the number of steps done without another event in between.
+ * Only persons with at least two steps can lose a step, so only their events are read. Each event needs 28 bytes of
+ * memory.
  */
 function keepStrict(
   reached: Uint8Array,
@@ -188,9 +189,10 @@ function keepStrict(
       if (sinceMs < 0 || sinceMs >= reachMs || sinceMs + firstMs > endMs) continue
       const mask = seriesMasks[event] ?? 0
       const own = mask & stepsMask
-      // The flag is asked for again and again, so an exposure is no event in between.
+      // An exposure between two steps does not break a chain, because SDKs ask for the flag again and again.
       if (own === 0 && (mask & exposureMask) !== 0) continue
-      // The event continues a chain, begins one, or repeats the last step of one.
+      // Bit i of the new value is set if this event is step i and it begins a chain, continues a chain, or repeats the
+      // last step of a chain.
       chains = ((chains << 1) | 1 | chains) & own
       done |= chains
     }

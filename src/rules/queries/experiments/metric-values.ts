@@ -83,8 +83,8 @@ interface Window {
 }
 
 /**
- * Returns the row of each event that lies in a window, and -1 for all others, in the memory of `kept`. `rows` contains
- * the row of each event, or -1.
+ * Writes into `kept` the row of each event that lies in a window, and -1 for all other events. `rows` contains the row
+ * of each event, or -1. Returns the written part of `kept`.
  */
 function within(
   { fromMs, untilMs, lastMs }: Window,
@@ -122,7 +122,7 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
   return math === 'unique_session' ? [{ kind: 'session' }] : []
 }
 
-/** The values of each person while events are added. */
+/** Adds up the value of each person, event by event. */
 interface Tally {
   /**
    * Adds the events of a chunk. `rows` contains the row of each event, or -1 if the event does not count. `values`

@@ -31,7 +31,7 @@ export function compacted(numbers: Float64Array): Numbers {
   return largest <= 0xffff ? new Uint16Array(numbers) : new Uint32Array(numbers)
 }
 
-/** Marks all lists of a part, so that they are transferred to other threads instead of copied. */
+/** Marks all lists of a part as safe to transfer. A part for another thread is then transferred and not copied. */
 export function inOwnRows({ persons, variants, columns, latestMs }: PersonRows): PersonRows {
   return {
     persons: inOwnMemory(persons),
@@ -57,8 +57,8 @@ export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): P
 }
 
 /**
- * Returns the rows except those of some persons: the entry of `without` at the number of such a person is 1. Throws the
- * same errors as `EventScanner.checkLimits`.
+ * Returns the rows without the rows of some persons. `marks` contains 1 at the person number of each person to leave
+ * out. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function rowsWithout(
   { persons, variants, columns, latestMs }: PersonRows,

@@ -29,8 +29,8 @@ type TimeContext = Pick<QueryContext, 'timezone' | 'nowMs'>
 
 /**
  * Reads an experiment in the form of the answer of `GET experiments/:id/`. `fields` is the object with its path within
- * the request. The metrics are only checked to be objects. A query checks each metric that it computes. Throws 400
- * `invalid_query`.
+ * the request. This function only checks that each metric is an object. A query checks the metrics that it computes.
+ * Throws 400 `invalid_query`.
  */
 export function readExperiment(fields: QueryFields, context: TimeContext): ExperimentDefinition {
   const flag = fields.within('feature_flag')
@@ -40,7 +40,8 @@ export function readExperiment(fields: QueryFields, context: TimeContext): Exper
   }
   const filters = flag.within('filters')
   if (filters.value('aggregation_group_type_index') !== undefined) {
-    const what = 'is not supported. The flag of an experiment must be decided by person'
+    const what =
+      'is not supported. The flag of an experiment must be decided for persons, not for groups'
     throw filters.fault('aggregation_group_type_index', what)
   }
   const startMs = readMoment(fields, 'start_date', context)

@@ -154,10 +154,16 @@ function readExclusions(
       throw node.fault('funnelToStep', 'must be the number of a step after `funnelFromStep`')
     }
     if (order === 'unordered' && toStep - fromStep < last) {
-      throw node.fault('funnelToStep', 'must span all steps of an unordered funnel')
+      throw node.fault(
+        'funnelToStep',
+        'must be the last step, and `funnelFromStep` the first step, because the funnel is unordered',
+      )
     }
     if (steps.slice(fromStep, toStep + 1).some((step) => isSame(step, exclusion))) {
-      throw node.fault('event', 'must not name an event that is a step between the same steps')
+      throw node.fault(
+        'event',
+        'must not be one of the steps from `funnelFromStep` to `funnelToStep`',
+      )
     }
     return { bit: series.push(exclusion.match) - 1, fromStep, toStep }
   })

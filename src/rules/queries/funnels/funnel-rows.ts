@@ -93,7 +93,7 @@ export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number)
   return walks.result()
 }
 
-/** Returns whether the events have the property `hasShared` of `FunnelDoubts`. The cost is linear in the events. */
+/** Returns the value of `FunnelDoubts.hasShared` for these events. The cost is linear in the events. */
 function hasSharedEvents(
   starts: Uint32Array,
   { timesMs, masks }: Pick<StepEvents, 'timesMs' | 'masks'>,
@@ -108,8 +108,8 @@ function hasSharedEvents(
     if (isFirst[place] === 1) continue
     const before = masks[place - 1] ?? 0
     if (timesMs[place] === timesMs[place - 1] && masks[place] !== before) return true
-    // The same later step occurs twice in a row. Here the second event replaces the first one. The rules of
-    // `persons/funnel` differ.
+    // The same later step occurs twice in a row. This query replaces the first event by the second one, but
+    // `persons/funnel` does not.
     if (order === 'strict' && (own & before & ~1) !== 0) return true
   }
   return false
@@ -131,7 +131,9 @@ class WalkCollector {
   readonly #persons = new NumberList(new Uint32Array(LIST_START))
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
-  /** All walks, if none of them had to be collected. Null otherwise. */
+  /**
+   * The walks found by `FunnelStream`, if it could compute every person. Null if walks of persons were also collected.
+   */
   #streamed: StreamFound | null = null
 
   constructor(plan: FunnelsPlan, shard: QueryShard, needed: number) {
@@ -311,7 +313,7 @@ class LabelChoice {
     this.isByStep = attribution === 'step' && labelOfPlace !== null
     this.#isLast = attribution === 'last_touch'
     this.#masks = masks
-    // In an unordered funnel, any step may be the first event of an attempt.
+    // In an unordered funnel, events of every step can decide the value, because an attempt may begin with any step.
     const isAnyStep = rules.order === 'unordered'
     this.#stepsMask = isAnyStep ? 2 ** rules.stepCount - 1 : 1 << attributionStep
     this.#labels = labelOfPlace

@@ -41,7 +41,7 @@ const REACHED = 1
 /** The index of the furthest chain's times in the state of a person. */
 const FURTHEST = 2
 
-/** Stands in place of the step number for an event that is several steps. */
+/** Takes the place of the step number of an event that matches several steps at once. */
 const SEVERAL_STEPS = 255
 /**
  * An event is one 32-bit number: the step in the upper 8 bits, and the index of the person's state (the slot) in the
@@ -118,7 +118,7 @@ export class FunnelStream {
   readonly #baseMs: number
   readonly #disorder: number
   readonly #numbers: Times
-  /** The block of a person is its slot without this number of lower bits. */
+  /** The number of low bits to drop from a person's slot to get the number of the person's block. */
   readonly #slotBits: number
   readonly #arrived: Events
   readonly #ordered: Events
@@ -155,7 +155,9 @@ export class FunnelStream {
     this.#ordered = memory.ordered
   }
 
-  /** Ends the funnel. The next funnel of this thread may reuse the memory, unless it is large. */
+  /**
+   * Call it when the funnel is finished. The next funnel on this thread can then reuse the memory, unless it is large.
+   */
   release(): void {
     const numbers = this.#numbers
     if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
@@ -191,8 +193,8 @@ export class FunnelStream {
   }
 
   /**
-   * Returns a list with a 1 at the number of each person whose events did not arrive in order, or null if there is no
-   * such person. The cost is linear in the number of persons.
+   * Returns a list that contains 1 at the person number of each person whose events did not arrive in order. Returns
+   * null if there is no such person. The cost is linear in the number of persons.
    */
   disordered(): Uint8Array | null {
     this.#flush()
@@ -208,8 +210,8 @@ export class FunnelStream {
   }
 
   /**
-   * Returns all persons that reached at least `needed` steps, except those whose events were not in order. Throws the
-   * same errors as `limits`.
+   * Returns all persons that reached at least `needed` steps, except those whose events did not arrive in order. Throws
+   * the same errors as `PacedLimits.count`.
    */
   found(needed: number, limits: PacedLimits): StreamFound {
     this.#flush()
@@ -323,7 +325,7 @@ export class FunnelStream {
   }
 }
 
-/** Returns the number of numbers in the state of a person. */
+/** Returns how many numbers the state of a person consists of. */
 function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
@@ -337,8 +339,8 @@ class ArrivalOrder {
   #bits = new Uint32Array(0)
 
   /**
-   * Returns the rows in the order of arrival. The list is reused by the next call. The cost is linear in the rows, plus
-   * a few steps for 32 sequence numbers of the range.
+   * Returns the rows in the order of arrival. The next call overwrites the list. The cost is linear in the rows, plus a
+   * few steps for every 32 sequence numbers in the range.
    */
   of(sequences: Uint32Array, count: number): Uint32Array {
     let [first, last] = [Number.POSITIVE_INFINITY, 0]

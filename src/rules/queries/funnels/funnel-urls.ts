@@ -1,7 +1,7 @@
 /**
  * Builds the URLs that list the actors behind the steps of a funnel. A URL leads to `persons/funnel`, whose rules
- * differ. There is a URL only where both rules give the same number. Source: docs/compatibility/queries.md, "Who is
- * behind a number".
+ * differ from those of the query. There is a URL only where both rules give the same number. Source:
+ * docs/compatibility/queries.md, "Who is behind a number".
  */
 import { FUNNEL_VALUES_MAX, FUNNEL_WINDOW_COUNT_MAX } from '../../analytics/limits.ts'
 import { allOf } from '../../filters/filter-group.ts'

@@ -70,7 +70,9 @@ export function walkOf(
   }
 }
 
-/** Returns whether all events are only the first step. The first event is then the whole result. */
+/**
+ * Returns whether every event matches the first step and no other step. Then the first event alone decides the result.
+ */
 function isFirstAlone({ masks }: StepEvents, start: number, end: number): boolean {
   for (let place = start; place < end; place++) if (masks[place] !== 1) return false
   return end > start
@@ -89,7 +91,7 @@ interface PeriodChains {
   readonly period: number
 }
 
-/** Walks for each period in which an actor enters. */
+/** Walks once for each period in which an actor enters the funnel. */
 class PeriodWalk {
   readonly #plan: FunnelsPlan
   readonly #events: StepEvents

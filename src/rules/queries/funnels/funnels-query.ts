@@ -25,7 +25,8 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts, limits) => mergeRows(parts, limits),
-  // `doubts` do not say which persons they are about, so it is unknown how they change when persons are removed.
+  // `doubts` do not say which persons caused them. If there are any, it is unknown how they change when persons are
+  // removed.
   without: (_plan, part, persons) =>
     part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context, scanner }) {
@@ -153,7 +154,8 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
   }
   const isWanted = (reached: number): boolean =>
     step > 0 ? reached >= step : reached === -step - 1
-  // With a breakdown, all actors are needed, because they decide which values are shown one by one.
+  // With a breakdown, the actors that reached fewer steps are needed too, because they decide which values are shown
+  // one by one.
   const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
   const found = walkFunnel(plan, shard, needed)
   const { rows } = found

@@ -15,7 +15,9 @@ export interface StepEvents {
   readonly labels: Uint32Array | null
 }
 
-/** Reads from the series masks which steps an event is, and which chains it invalidates as an excluded event. */
+/**
+ * Reads the series mask of an event: which steps the event is, and which chains it invalidates because it is excluded.
+ */
 export class EventMasks {
   readonly #events: StepEvents
   readonly #stepsMask: number
@@ -123,8 +125,9 @@ export class StepChains {
   }
 
   /**
-   * Returns whether the events of one moment are all the same steps, or none of them is a step. If they differ,
-   * excluded events of this moment invalidate nothing, because they may have happened before or after the step.
+   * Returns true if all events of one moment are the same steps and invalidate the same chains, or if none of them is a
+   * step. Otherwise excluded events of this moment invalidate nothing, because they may have happened before or after
+   * the step.
    */
   #isAlike(start: number, end: number): boolean {
     const steps = this.#masks.stepsAt(start)
@@ -191,7 +194,9 @@ export class StepChains {
     }
   }
 
-  /** For strict funnels: removes all chains that do not end with the current event. */
+  /**
+   * For strict funnels: removes all chains that do not end with the current event. `steps` are the steps of this event.
+   */
   #keepOnly(steps: number): void {
     for (let step = 0; step < this.#rules.stepCount; step++) {
       if ((steps & (1 << step)) === 0) this.#startsMs[step + 1] = Number.NaN

@@ -5,7 +5,7 @@
 import type { StepRules } from './funnel-request.ts'
 import { EventMasks, type StepEvents } from './step-chains.ts'
 
-/** Stands for a missing event. */
+/** Stands for a missing event in lists of positions. */
 const NONE = -1
 
 /** The steps of one actor that are within the conversion window at the same time. */
@@ -43,7 +43,10 @@ export class StepSets {
     return this.#timesMs[step] ?? 0
   }
 
-  /** Processes the events of an actor. `label` is the value that the first event must have. Null means any value. */
+  /**
+   * Processes the events of an actor. `label` is the breakdown value that the first event of an attempt must have. Null
+   * means any value.
+   */
   run(start: number, end: number, label: number | null): void {
     this.#empty()
     this.#reached = 0
@@ -51,7 +54,7 @@ export class StepSets {
       this.#letGo(this.#events.timesMs[place] ?? 0)
       const steps = this.#masks.stepsAt(place)
       if (steps === 0) {
-        // An event that is no step ends all attempts, and the steps that were gathered so far do not count.
+        // An event that is no step ends the current attempt, and the steps gathered in it so far do not count.
         this.#empty()
         continue
       }
@@ -68,7 +71,7 @@ export class StepSets {
     this.#present = 0
   }
 
-  /** Removes the events that are outside of the window at a moment, the oldest one first. */
+  /** Removes the events that are no longer within the window at `timeMs`, the oldest one first. */
   #letGo(timeMs: number): void {
     while (this.#present > 0) {
       const step = this.#stepOfOldest()
@@ -97,8 +100,8 @@ export class StepSets {
   }
 
   /**
-   * Returns the step that an event counts as. If it matches several steps, it counts as the one that has no event in
-   * the window or whose latest event is the oldest.
+   * Returns the step that an event counts as. If the event matches several steps, it counts as a step that has no event
+   * in the window. If all of them have one, it counts as the step whose latest event is the oldest.
    */
   #stepFor(steps: number): number {
     let found = NONE

@@ -12,14 +12,14 @@ export interface PathEdges {
   readonly texts: readonly string[]
   /** The step that each edge leads from, counted from 0. */
   readonly steps: Uint32Array
-  /** The items that each edge leads from and to, as positions in `texts`. */
+  /** For each edge, the items at its start and at its end, as positions in `texts`. */
   readonly sources: Uint32Array
   readonly targets: Uint32Array
-  /** For each edge, how often it occurred. */
+  /** The number of times that each edge occurred. */
   readonly counts: Float64Array
-  /** The total time of all occurrences, in microseconds. */
+  /** The total time that all occurrences of each edge took, in microseconds. */
   readonly totalsUs: Float64Array
-  /** The positions of edges that an actor followed more than once, if that was checked. */
+  /** The positions of those edges that at least one actor followed several times. Empty if that was not checked. */
   readonly repeated: ReadonlySet<number>
 }
 
@@ -45,7 +45,7 @@ export class EdgeTable {
     return edge
   }
 
-  /** Returns the edges in the order of their first occurrence. The arguments become the members of the same name. */
+  /** Returns the edges in the order of their first occurrence. `texts` and `repeated` become members of the result. */
   edges(texts: readonly string[], repeated: ReadonlySet<number>): PathEdges {
     const count = this.#count
     return {

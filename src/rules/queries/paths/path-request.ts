@@ -29,7 +29,7 @@ export interface PathsPlan {
   readonly cut: PathCut
   readonly keys: PathKeys
   readonly edgesMax: number
-  /** The minimum and maximum number of occurrences of an edge, both inclusive. */
+  /** Edges that occur less often than `weightMin` or more often than `weightMax` are not shown. */
   readonly weightMin: number
   readonly weightMax: number
   readonly hasPersonsUrls: boolean
@@ -61,7 +61,7 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
     },
     keys: {
       startKey: keyText(filter, 'pathStartKey'),
-      // No edge leads to the first step, so such a key becomes the empty key, which no path has.
+      // No edge leads to the first step, so a key of the first step is replaced by the empty key, which no path has.
       endKey: endKey?.startsWith('1_') === true ? '' : endKey,
       dropOffKey: keyText(filter, 'pathDropoffKey'),
     },

@@ -35,7 +35,7 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
   merge: (_plan, parts, limits) => mergeEdges(parts, limits),
-  // With `hasPersonsUrls`, a part says which edges some actor followed more than once, but not which actor it was.
+  // With `hasPersonsUrls`, a part contains which edges an actor followed several times, but not who this actor was.
   without: (plan, part, _persons, theirs, limits) =>
     plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs())], limits),
   page(plan, whole, { context, scanner }) {
@@ -46,7 +46,7 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   actors: (plan, _pick, shard) => actorsOf(plan, shard),
 }
 
-/** Passes the events of each person that may be steps to `visit`, in order, person by person. */
+/** Calls `visit` once for each person, with those events of the person that may be steps, in order. */
 function eachPerson(
   plan: PathsPlan,
   shard: QueryShard,
@@ -128,7 +128,7 @@ function mergeEdges(parts: readonly PathEdges[], limits: QueryLimits): PathEdges
   return all.edges([...numbers.keys()], allRepeated)
 }
 
-/** Returns edges with negative numbers. Merging them with a part takes these edges away. */
+/** Returns the edges with negative counts and times. Merging them with a part subtracts them from the part. */
 function negative(edges: PathEdges): PathEdges {
   return {
     ...edges,
@@ -147,8 +147,9 @@ interface ShownEdge extends JsonObject {
 }
 
 /**
- * Returns the maker of the URLs for the persons behind an edge. The persons route counts page views and screens as
- * items only. If the query excludes one of these types, it counts them by their names, so there is no URL.
+ * Returns the maker of the URLs that list the persons behind an edge. There are no URLs if the query takes all events
+ * and excludes `$pageview` or `$screen`. The query then still counts page views by address and screens by screen name,
+ * but the persons route would leave these events out.
  */
 function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
   const { types, excluded, groupings, cut, fromMs, range, filter } = plan
@@ -181,7 +182,7 @@ function largest(
   const kept: number[] = []
   for (let edge = 0; edge < counts.length; edge++) {
     const count = counts[edge] ?? 0
-    // An edge may have no occurrences left after edges were taken away.
+    // After a subtraction (see `negative`), an edge may have no occurrences left.
     if (count > 0 && count >= weightMin && count <= weightMax) kept.push(edge)
   }
   const least =

@@ -8,7 +8,7 @@ import type { ActorEvents } from '../actor-events.ts'
 import { type ActorRange, actorRanges, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
-/** The bit of target events in the series masks. The target is the first series of the scan. */
+/** The bit of the series masks that is set for target events. The target is the first series of the scan. */
 const TARGET = 1
 /**
  * For `retention_first_ever_occurrence`: the bit of events with the target's name, even if they do not pass the
@@ -20,7 +20,10 @@ const BARE_TARGET = 2
 export interface RetentionEvents extends ActorEvents {
   /** The number of actors. */
   readonly actorCount: number
-  /** The numbers of the actors that had a target event before the first row. It may contain 0, which is nobody. */
+  /**
+   * The numbers of those actors that had a target event before the first row. The list may contain 0, which stands for
+   * nobody.
+   */
   readonly earlier: Uint32Array
 }
 
@@ -58,7 +61,10 @@ export function eachCell(
   }
 }
 
-/** Calls `visit` for the cells, given the bits of target events and of returning events in the form of `periodBits`. */
+/**
+ * Calls `visit` for each cell of the table. `targets` and `returns` are the bits of target events and of returning
+ * events, in the form of the result of `periodBits`.
+ */
 export function compareRows(
   { rows, columns, isCumulative }: RetentionPlan,
   targets: Uint32Array,
@@ -86,7 +92,10 @@ export function compareRows(
   }
 }
 
-/** Returns one event for each actor: its first target event, with an empty mask if it does not count. */
+/**
+ * Returns one event for each actor: its first target event. The series mask of the event is 0 if the event does not
+ * count.
+ */
 function firstEvents(
   { type }: RetentionPlan,
   { count, actors, timesMs, seriesMasks, actorCount, earlier }: RetentionEvents,

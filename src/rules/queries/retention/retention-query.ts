@@ -36,7 +36,7 @@ import { retentionUrls } from './retention-urls.ts'
  */
 type RetentionTables = ReadonlyMap<string, Float64Array>
 
-/** The actors with target events and the actors with returning events, in each period. */
+/** For each period, the bits of the distinct ids with target events, and the bits of those with returning events. */
 type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 
 /** The result for a part of the events: tables for a part by persons, or bits for a part by segments. */

@@ -29,7 +29,10 @@ export interface FoundActor {
 
 /** A column that is selected or that rows are ordered by. `type` is the type of its values in answers. */
 export type ActorColumn =
-  /** A value that the lists of `QueryActors` contain for each actor, or the length of a list. */
+  /**
+   * A value that a list of `QueryActors` contains for each actor. If the value is itself a list, the column may be its
+   * length.
+   */
   | {
       readonly from: 'source'
       readonly type: string
@@ -104,7 +107,10 @@ function columnIn(
  */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return
-  throw invalidQuery(attr, 'must not name a column that the source does not provide')
+  throw invalidQuery(
+    attr,
+    'is a column that the query in `source` does not provide. Leave the column out',
+  )
 }
 
 /** Returns the value of a column for an actor. */

@@ -16,12 +16,13 @@ import { compareDirected } from './row-order.ts'
 /** The loops over actors check the time limit of the query once for this number of actors. */
 const CHECK_EVERY = 128
 /**
- * If the source contains more persons than this, an index is walked through instead of reading and sorting the persons.
+ * If `actors` contains more persons than this, they are read in the order of the index of `created_at`. Otherwise all
+ * of them are read and sorted.
  */
 const SORTED_BEFORE_WALK = 10_000
 /**
- * `firstPlaces` collects up to twice the wanted number of actors and this number more, before it sorts them and drops
- * all but the wanted number.
+ * The spare room in the list of `firstPlaces`. The list holds twice the wanted number of actors plus this number. When
+ * the list is full, it is sorted and cut to the wanted number.
  */
 const GATHERED_MORE = 1024
 
@@ -32,7 +33,7 @@ export interface ActorOrder {
 }
 
 /**
- * Yields actors in order; null stands for one that no longer exists. If `actors` is null, all persons are used.
+ * Yields actors in order, and null for an actor that no longer exists. If `actors` is null, all persons are used.
  * `countMax` is the number of actors that the caller needs. Throws 400 `query_too_large` if there are more than can be
  * sorted, and the same errors as `EventScanner.checkLimits`.
  */
@@ -168,8 +169,8 @@ function knownValue(
 }
 
 /**
- * Returns the `countMax` positions that come first, in order. Positions that may be among them are collected in a list.
- * When the list is full, it is sorted and all but the first `countMax` are dropped.
+ * Returns the `countMax` positions that come first, in order. Positions that may be among the first ones are collected
+ * in a list. When the list is full, it is sorted and all but the first `countMax` are dropped.
  */
 function firstPlaces(
   count: number,

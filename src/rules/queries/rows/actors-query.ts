@@ -35,8 +35,8 @@ import { type ActorOrder, orderedActors } from './actor-order.ts'
 
 const SELECT_DEFAULT = ['person', 'id', 'person.$delete']
 /**
- * The queries that pick one number of another query. The value is the kind that the other query must have. Null means
- * any kind that can list actors.
+ * The kinds of queries that ask for the actors behind one number of another query. The value is the kind that the other
+ * query must have. Null means any kind that can list actors.
  */
 const PICKS: Readonly<Record<string, string | null>> = {
   InsightActorsQuery: null,
@@ -58,7 +58,7 @@ interface ActorsPlan {
   readonly source: ActorsSource | null
 }
 
-/** Another query, and which of its numbers is meant. */
+/** The query whose actors are listed. `pick` says which of its numbers is meant. */
 interface ActorsSource {
   readonly query: unknown
   readonly plan: unknown
@@ -176,7 +176,7 @@ function readSource(
   if (kind.actors === undefined) {
     throw unsupported(
       'source.source.kind',
-      'is a query that cannot list the people behind its numbers',
+      'must be another kind of query. This kind cannot list the people behind its numbers',
     )
   }
   if (pick.text('compare') === 'previous') {
@@ -192,7 +192,10 @@ function unsupported(attr: string, what: string): ServiceError {
   return new ServiceError('unsupported_kind', fieldText(attr, what), { attr })
 }
 
-/** Calls the `actors` method of a kind and returns its actors. Throws the same errors as `QueryKind.actors`. */
+/**
+ * Calls `find`, which calls the `actors` method of a kind, and turns every 400 into the error of an invalid query.
+ * Returns null if the kind has no such method.
+ */
 function actorsOf(find: () => QueryActors | undefined): QueryActors | null {
   try {
     return find() ?? null

@@ -108,7 +108,7 @@ export function scannedValues(column: EventColumn): readonly ValueRequest[] | nu
   }
 }
 
-/** Returns the type of a column for the types of an answer. */
+/** Returns the type of a column, in the form that the member `types` of an answer contains. */
 export function columnType({ kind, name }: EventColumn): string {
   if (kind === 'field' && name === 'uuid') return 'UUID'
   if (kind === 'field' && (name === 'timestamp' || name === 'created_at')) {
@@ -152,7 +152,10 @@ function wholeOf(event: EventView, projectId: number) {
   }
 }
 
-/** Returns an element of an element chain. The clicked element has the order 0. */
+/**
+ * Returns an element in the form that answers contain. `order` is its distance from the clicked element, which has the
+ * order 0.
+ */
 function elementOf({ tagName, classes, attributes }: ChainElement, order: number) {
   const { text, href, attr_id, ...rest } = Object.fromEntries(attributes)
   const { 'nth-child': child, 'nth-of-type': ofType, ...others } = rest

@@ -215,8 +215,8 @@ function isTimestamp({ kind, name }: EventColumn): boolean {
 }
 
 /**
- * Returns a function that returns the key values of a row. They come from the scan if it can read them, otherwise from
- * the events themselves.
+ * Returns a function that returns the values by which a row is ordered or grouped. If the scan can read all of these
+ * values, they come from the scan. Otherwise every event is read. Throws 400 `query_too_large` if these are too many.
  */
 function keysReader(
   keys: readonly EventColumn[],

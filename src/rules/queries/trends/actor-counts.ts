@@ -1,16 +1,19 @@
 /**
- * Counts actors by the periods in which each had events: in each bucket, only in the first one, or in the buckets of a
- * window after each period.
+ * Counts, for each bucket, the actors that are active in it. A measure counts an actor in every period in which it had
+ * events, only in the first of them, or in every bucket whose window of days contains one of them.
  */
 import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 
-/** Counts the actors of each breakdown value, one value after the other. */
+/** Counts the actors of one breakdown value after the other. `endCell` ends a value. */
 export class ActorCounts {
   readonly #span: Span
   readonly #isOnce: boolean
   readonly #tally: TallyBuilder
-  /** The difference between the active actors of each period and of the period before it. Empty without a window. */
+  /**
+   * For each period, the number of active actors minus that number in the period before. Empty if the measure has no
+   * window.
+   */
   readonly #changes: Int32Array
 
   /** If `isOnce` is true, only the first bucket of each actor counts. */
@@ -36,7 +39,7 @@ export class ActorCounts {
     }
   }
 
-  /** Ends a value. The actors that follow belong to the next value. */
+  /** Stores the counts under a breakdown value. The actors that are added afterwards belong to the next value. */
   endCell(value: CellValue): void {
     const changes = this.#changes
     const actives = new Int32Array(changes.length)

@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 
 /**
- * Returns the actors behind the number that is given by `pick`. Throws 400, see `invalidQuery`, and the same errors as
+ * Returns the actors behind the number that `pick` selects. Throws 400, see `invalidQuery`, and the same errors as
  * `EventScanner.scan`.
  */
 export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QueryShard): QueryActors {
@@ -32,7 +32,7 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
   const series = plan.series[index]
   const [range] = plan.ranges
   if (series === undefined || range === undefined)
-    throw pick.fault('series', 'is not the index of a series')
+    throw pick.fault('series', 'must be the index of a series, counted from 0')
   const { measure, exists } = series
   const group =
     measure.of === 'actors' && measure.actor?.kind === 'group_key' ? measure.actor : null
@@ -90,7 +90,11 @@ function eventsOf(
   { context: { timezone, nowMs } }: QueryShard,
 ): readonly [fromMs: number, toMs: number] {
   if (plan.isTotal) {
-    if (pick.isGiven('day')) throw pick.fault('day', 'cannot be set for a total value')
+    if (pick.isGiven('day'))
+      throw pick.fault(
+        'day',
+        'must be left out, because the query asks for one total and not for days',
+      )
     const { fromMs, toMs } = spanOf(measure, range, true)
     return range.fromMs > range.toMs ? NOTHING : [fromMs, toMs]
   }
@@ -115,7 +119,8 @@ const NOTHING = [0, -1] as const
 function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRange): number {
   if (interval === 'minute') return startMs + MINUTE_MS
   if (interval === 'hour') {
-    // If clocks change by a part of an hour, an hour is shorter or longer. A start within an hour lies in such an hour.
+    // If clocks change by a part of an hour, the start of a bucket may lie within an hour. The bucket then ends one
+    // hour after its start.
     const isStart = hourStart(startMs, timezone) === startMs
     const rules = bucketRules({ interval, timezone })
     return isStart ? shiftedPeriodStart(startMs, 1, rules) : startMs + HOUR_MS
@@ -135,7 +140,8 @@ interface WantedValue {
 function readWantedValue({ breakdown }: TrendsPlan, pick: QueryFields): WantedValue {
   const given = pick.value('breakdown')
   if (given === undefined) return { persons: null, tests: [] }
-  if (breakdown === null) throw pick.fault('breakdown', 'was sent, but the query has no breakdown')
+  if (breakdown === null)
+    throw pick.fault('breakdown', 'must be left out, because the query has no breakdown')
   const values: readonly unknown[] = Array.isArray(given) ? given : [given]
   const { cohorts, properties } = breakdown
   if (cohorts.length > 0) {

@@ -54,7 +54,10 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Returns the actors of a series in each period of a range, as bits. Throws the same errors as `EventScanner.scan`. */
+/**
+ * Returns the bits of the distinct ids that have events of a series, for each period of a range. Throws the same errors
+ * as `EventScanner.scan`.
+ */
 export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,
@@ -85,9 +88,12 @@ class RowCounter {
   readonly #tally: TallyBuilder
   /** For each row, the number of its bucket. */
   readonly #buckets: Uint32Array
-  /** For each position of the measured values, its number. Empty for measures without numbers. */
+  /**
+   * The number that each measured value stands for, indexed by the position of the value in its column. Empty for
+   * measures without numbers.
+   */
   readonly #numbers: Float64Array
-  /** The number of the current actor's events in each bucket. All entries are 0 between two actors. */
+  /** The number of events of the current actor in each bucket. All entries are set to 0 again before the next actor. */
   readonly #counts: Uint32Array
   readonly #actorCounts: ActorCounts
   #actors = 0
@@ -263,7 +269,7 @@ class RowCounter {
 
 /** The rows of one breakdown value. */
 interface CellRows {
-  /** The rows in order. Null means that the positions from `start` to `end` are the rows. */
+  /** The row numbers in order. If it is null, the rows are the numbers from `start` to before `end` themselves. */
   readonly order: Uint32Array | null
   readonly start: number
   readonly end: number

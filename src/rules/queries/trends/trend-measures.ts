@@ -12,11 +12,11 @@ export type Reducer = 'count' | 'sum' | 'avg' | 'min' | 'max' | number
 export type Measure =
   | { readonly of: 'events' }
   /**
-   * Counts the first event of each person. It is the first event with the name, or the first event that also passes all
-   * filters.
+   * Counts the first event of each person. If `isByName` is true, it is the first event with the name, and it counts
+   * only if it passes all filters. Otherwise it is the first event that passes all filters.
    */
   | { readonly of: 'first_events'; readonly isByName: boolean }
-  /** Reduces the numbers of a property, multiplied by `factor`. */
+  /** Computes one number from the numbers of a property, each multiplied by `factor`. */
   | {
       readonly of: 'numbers'
       readonly value: ValueRequest
@@ -24,15 +24,16 @@ export type Measure =
       readonly reduce: Reducer
     }
   /**
-   * Counts different persons (`actor` is null), groups or sessions. If `activeDays` is set, an actor counts in a bucket
-   * if it was active within this number of days up to the bucket. Null means in the bucket itself.
+   * Counts different persons (`actor` is null), groups or sessions. If `activeDays` is a number, an actor counts in a
+   * bucket if it had an event within this number of days up to the bucket. If it is null, an actor counts only in the
+   * buckets in which it had events.
    */
   | {
       readonly of: 'actors'
       readonly actor: ValueRequest | null
       readonly activeDays: number | null
     }
-  /** Reduces the numbers of events that the persons have. */
+  /** Counts the events of each person, and computes one number from these counts. */
   | { readonly of: 'counts'; readonly reduce: Reducer }
 
 const PROPERTY_REDUCERS: ReadonlyMap<string, Reducer> = new Map<string, Reducer>([
@@ -59,8 +60,8 @@ const PLAIN_NAMES: readonly string[] = [
 ]
 
 /**
- * Reads the measure of a series with buckets of `interval`. Null means one number for the whole range. Throws 400
- * `invalid_query`.
+ * Reads the measure of a series. `interval` is the interval of the buckets. Null means that there is one number for the
+ * whole range. Throws 400 `invalid_query`.
  */
 export function readMeasure(node: QueryFields, interval: Interval | null): Measure {
   node.refuse('math_hogql', 'math_property_revenue_currency')

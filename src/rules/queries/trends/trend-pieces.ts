@@ -16,7 +16,7 @@ import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 
 /**
  * The key of a pair in `#numberOfPair` is the number of the shorter combination times this factor, plus the index of
- * the text. No property has as many texts.
+ * the text. No property has as many texts as this factor, so different pairs have different keys.
  */
 const PAIR_FACTOR = 2 ** 26
 /**
@@ -68,8 +68,8 @@ export function countChunks(
 }
 
 /**
- * Numbers the combinations of values of the breakdown's properties, from 0, in the order in which they occur. With the
- * properties browser and country, for example, (Firefox, NL) is one combination.
+ * Assigns a number, counted from 0, to each combination of values of the breakdown's properties, in the order in which
+ * they occur. With the properties browser and country, for example, (Firefox, NL) is one combination.
  */
 class CellNumbers {
   readonly #columns: readonly SplitColumn[]
@@ -103,8 +103,8 @@ class CellNumbers {
 const NOTHING_SPLIT: readonly CellValue[] = [[]]
 
 /**
- * Numbers the combinations of the properties up to and including one property. Such a combination consists of a shorter
- * combination (of the properties before this one) and a text of this property.
+ * Assigns numbers to the combinations of the values of the first properties, up to and including one property. Such a
+ * combination consists of a shorter combination (of the properties before this one) and a text of this property.
  */
 class SplitColumn {
   /** The combinations. The index of a combination is its number. */

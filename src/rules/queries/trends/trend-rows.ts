@@ -70,7 +70,8 @@ export function scanRows(
       wanted?.kind === 'group_key' && hasBins ? columns.values[properties.length] : undefined
     return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
-  // The second series shows in the mask whether the first event with the name also passes the filters.
+  // The first series finds the first event with the name. The mask shows whether this event also belongs to the second
+  // series, which has all filters.
   const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
   const series: readonly SeriesMatch[] = measure.isByName
     ? [{ ...match, filter: null }, passing]
@@ -105,7 +106,7 @@ export function bucketsOfRows(
   return buckets
 }
 
-/** Returns the rows that belong to a group. Events without a group must not affect the bounds of the bins. */
+/** Returns the rows whose event belongs to a group. Events without a group must not affect the bounds of the bins. */
 function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
   const hasText = values.map((value) => propertyText(value ?? '') !== '')
   return Uint32Array.from(ids.keys()).filter((row) => hasText[ids[row] ?? 0] === true)
@@ -114,7 +115,7 @@ function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
 /** Returns the row of each person's first event, if this event is not before `fromMs` and its mask contains `mask`. */
 function firstRows(columns: EventColumns, fromMs: number, mask: number): Uint32Array {
   const { count, persons, timesMs, sequences, seriesMasks } = columns
-  // Plus one, because 0 stands for persons without a row.
+  // The row of each person's first event, plus one. 0 means that the person has no row.
   const firsts = new Uint32Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
     const person = persons[row] ?? 0
@@ -154,7 +155,7 @@ function rowsOf(
       values = cellOfId.values.map((value) => [value])
       continue
     }
-    // A pair is the combination of the properties before, and the value of this property.
+    // A pair is a combination of the values of the earlier properties, together with a value of this property.
     const pairs = new Map<number, number>()
     const before = values
     const combined: CellValue[] = [[]]

@@ -58,7 +58,7 @@ export function spanOf(measure: Measure, range: QueryRange, isTotal: boolean): S
 
 /**
  * Returns the periods in which active persons are counted: hours if the buckets are hours or minutes, otherwise days.
- * They begin so early that the first bucket has all its days.
+ * The periods begin before the range, so that the first bucket has all the days of its window.
  */
 export function activePeriods(
   firstMs: number,

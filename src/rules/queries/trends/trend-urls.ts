@@ -70,8 +70,8 @@ function countedRanges(
 }
 
 /**
- * Returns the math for the persons routes. Active persons become `dau` too, because the range of the URL contains the
- * days before the bucket.
+ * Returns the math for the persons routes. Weekly and monthly active persons become `dau`, because the range of the URL
+ * already contains the days before the bucket.
  */
 function mathOf({ measure }: TrendSeries) {
   const actor = measure.of === 'actors' ? measure.actor : null

@@ -11,7 +11,10 @@ import type { CleanPath } from './path-cleaning.ts'
 import { hostOf, pathOf } from './urls.ts'
 
 type Texts = readonly (string | undefined)[]
-/** Undefined means that the row is left out. Null means a row without a value. */
+/**
+ * Returns the value that a breakdown shows. Undefined means that the row is left out. Null means that the row is shown
+ * without a value.
+ */
 type Show = (texts: Texts, clean: CleanPath) => unknown
 
 interface Breakdown {

@@ -38,7 +38,7 @@ const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   not_regex: true,
 }
 
-/** The events that a table asks for. */
+/** Which events a table counts, and in which range each of them counts. */
 export interface RowWish {
   readonly series: readonly SeriesMatch[]
   readonly filters: readonly WebFilter[]
@@ -56,7 +56,7 @@ export interface Candidates {
   readonly ranges: Uint8Array
 }
 
-/** The data that one query reads, loaded when needed. All methods throw as `EventScanner.scan`. */
+/** The data that one query reads, loaded when needed. All methods throw the same errors as `EventScanner.scan`. */
 export class WebEvents {
   readonly shard: QueryShard
   readonly #plan: WebPlan
@@ -91,9 +91,9 @@ export class WebEvents {
     return this.#clean
   }
 
-  /** Returns the events that are asked for. */
+  /** Returns the events that a table counts. */
   candidates({ series, filters, isByStart }: RowWish): Candidates {
-    // This comes first, because it also decodes columns that `#rows` needs, while the segments are open.
+    // The sessions are read first, because this also decodes columns that `#rows` needs, while the segments are open.
     const ofSessions = this.#rangesOfSessions(filters, isByStart)
     const rows = this.#rows(series, filters)
     const ranges = new Uint8Array(rows.count)
@@ -104,7 +104,10 @@ export class WebEvents {
     return { rows, ranges }
   }
 
-  /** Returns columns of rows, in the order of arrival. */
+  /**
+   * Returns columns of values for the events of `rows`. Their entries are in the order of arrival, not in the order of
+   * the rows.
+   */
   valuesOf({ sequences }: WebRows, values: readonly ValueRequest[]): readonly ValueColumn[] {
     const { context, scanner } = this.shard
     return scanner.valuesAt(context.projectId, sequences, values)
@@ -203,7 +206,7 @@ export class WebEvents {
   }
 
   #leafTest(leaf: JsonObject): CandidateTest<number> | null {
-    // The leaf was built by `readFilter`.
+    // `readFilter` built the tree, so every leaf is a filter.
     const filter = leaf as unknown as PropertyFilter
     const column = this.properties.column(filter.key)
     const { operator = 'exact', negation = false } = filter

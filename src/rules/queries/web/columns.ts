@@ -49,7 +49,7 @@ export function combined(columns: readonly ValueColumn[]): ValueColumn {
   let lists: (readonly unknown[])[] = first.values.map((value) => [value])
   for (const other of others) {
     const width = other.values.length
-    // No row has a value in this column.
+    // No row has a value in this column, so each list only gets a missing value.
     if (width === 1) lists = lists.map((list) => [...list, undefined])
     else ({ ids, lists } = paired(ids, lists, other))
   }

@@ -173,8 +173,8 @@ export class SessionTally {
 }
 
 /**
- * Returns, for each value, the sum of the numbers of the rows and how many rows have a number. NaN is left out. `name`
- * is the key of both in the result.
+ * Returns, for each value, two numbers: the sum of the numbers of its rows, and how many of its rows have a number. NaN
+ * is left out. The sums are stored under `name`, and the numbers of rows under `name` followed by ` count`.
  */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,
@@ -254,7 +254,10 @@ export function sumOf({ sums, values }: Counted, name: string): ByRange {
   return sums[name] ?? byRange(values.length)
 }
 
-/** Returns the mean of the numbers that sessions have under a name. It is NaN if no session has one. */
+/**
+ * Returns the mean of the numbers that were summed over sessions under `name`, for each value. It is NaN if no session
+ * has a number.
+ */
 export function meanOf(found: Counted, name: string): ByRange {
   const [sums, counts] = [sumOf(found, name), sumOf(found, `${name} count`)]
   return [quotient(sums[0], counts[0]), quotient(sums[1], counts[1])]

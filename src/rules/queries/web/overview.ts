@@ -124,7 +124,7 @@ function changeOf(value: number | null, previous: number | null): number | null 
   return below % 2 === 0 ? below : below + 1
 }
 
-/** Returns the numbers of the only value, which is number 1. */
+/** Returns the numbers of the only breakdown value, which is at position 1. */
 function pairOf([current, previous]: ByRange): Pair {
   return [numberAt(current), numberAt(previous)]
 }

@@ -15,7 +15,7 @@ export const AS_IT_IS: CleanPath = (path) => path
  * Returns a function that applies the rules of the setting `path_cleaning_filters`, ordered by their member `order`.
  * Rules with the same `order` keep the order of the setting. Each rule replaces all matches in the result of the
  * previous rule. A rule that cannot be compiled is left out. Matching a pattern can take seconds, so `check` is called
- * before each rule is applied. It may throw.
+ * before each rule is applied. `check` may throw.
  */
 export function pathCleaner(rules: readonly unknown[], check: () => void): CleanPath {
   const replacements = rules

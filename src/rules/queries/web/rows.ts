@@ -11,21 +11,21 @@ import type { EventColumns, EventScanner, ValueColumn } from '../../analytics/ev
 const ROW_BYTES = 17
 
 /**
- * Events, one row for each. The events of a session are ordered by time. So are the events of a person without a
- * session.
+ * Events as parallel lists, with one row for each event. The events of a session are ordered by time. The events of a
+ * person without a session are ordered by time too.
  */
 export interface WebRows {
   readonly count: number
   /** The number of the session. 0 means none. */
   readonly sessions: Uint32Array
   readonly persons: Uint32Array
-  /** The series of each event. Bit i means series i. */
+  /** The series that each event belongs to. Bit i is set if the event belongs to series i. */
   readonly masks: Uint8Array
   /** The sequence numbers of all events, ascending. */
   readonly sequences: Uint32Array
   /** For each row, its position in `sequences`. */
   readonly arrivals: Uint32Array
-  /** The bytes of memory. */
+  /** The number of bytes of memory that these lists use. */
   readonly bytes: number
 }
 
@@ -41,7 +41,7 @@ export function rowsOf(
 ): WebRows {
   const { count, persons } = columns
   const owners = new Uint32Array(count)
-  // Persons without a session get numbers after those of all sessions.
+  // A person without a session is numbered after all sessions, so that both can be owners in the same list.
   const firstPerson = largestPerson(sessionOfEvent, count)
   for (let event = 0; event < count; event++) {
     if (isKept[event] !== 1) continue

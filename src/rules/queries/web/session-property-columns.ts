@@ -88,7 +88,10 @@ export function isSessionProperty(name: string): boolean {
   return MAKERS.has(ALIASES.get(name) ?? name)
 }
 
-/** The properties of the sessions in a table. The table caches them. All methods throw as `EventScanner.scan`. */
+/**
+ * The properties of the sessions in a table. The table caches them. All methods throw the same errors as
+ * `EventScanner.scan`.
+ */
 export class SessionProperties {
   readonly table: SessionTable
   readonly #shard: QueryShard
@@ -224,7 +227,7 @@ export class SessionProperties {
     )
   }
 
-  /** Reads all event properties that decide channels in one scan. */
+  /** Reads, in one scan, all event properties that decide channels. */
   #readEntries(): void {
     const missing = CHANNEL_KEYS.filter(([name]) => !this.table.columns.has(name))
     const requests = missing.map(([, key]) => ({ kind: 'event_property', key }) as const)

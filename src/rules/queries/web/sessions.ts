@@ -108,7 +108,7 @@ export interface GrowingSessions {
   readonly size: number
   /** 1 for each session with an event. */
   readonly marks: Uint8Array
-  /** Adds the events of a scan by `collectSessions` whose times `isNew` accepts. */
+  /** Adds those events of a scan whose times `isNew` accepts. The scan must come from `collectSessions`. */
   add(events: EventColumns, isNew: (timeMs: number) => boolean): void
 }
 
@@ -131,8 +131,8 @@ export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTabl
 }
 
 /**
- * Adds all events of the sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
- * It costs as much as `sessionsWithin`.
+ * Adds all events of those sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
+ * The call costs as much as `sessionsWithin`.
  */
 export function collectSessions(
   shard: QueryShard,

@@ -39,7 +39,7 @@ const RATES: readonly StatsColumn[] = [
 /** A number in the current range and in the previous one. Null means that there is no number. */
 export type Cell = readonly [current: number | null, previous: number | null]
 
-/** A table. */
+/** A table before its rows are sorted and cut to a page. */
 export interface StatsTable {
   readonly columns: readonly StatsColumn[]
   readonly rows: readonly StatsRow[]
@@ -47,7 +47,7 @@ export interface StatsTable {
 
 /** A row with a cell for each column. */
 export interface StatsRow {
-  /** A text, a number, a list of these, or null. */
+  /** The breakdown value of the row: a text, a number, a list of these, or null. */
   readonly value: unknown
   readonly cells: readonly Cell[]
 }
@@ -67,7 +67,7 @@ export function readPaging(query: QueryFields): StatsPaging {
   const isField = field === undefined || field === 'Clicks' || Object.hasOwn(FIELDS, String(field))
   if (!isField || (direction !== 'ASC' && direction !== 'DESC') || more.length > 0) {
     const fields = Object.keys(FIELDS).join(', ')
-    throw query.fault('orderBy', `must be a list of one of ${fields}, and ASC or DESC`)
+    throw query.fault('orderBy', `must be a list with one of ${fields}, followed by ASC or DESC`)
   }
   return {
     orderBy: FIELDS[field as keyof typeof FIELDS] ?? null,

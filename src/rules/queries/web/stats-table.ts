@@ -65,7 +65,7 @@ interface StatsPlan extends TablePlan {
   readonly paging: StatsPaging
 }
 
-/** For each column, the number of each value. */
+/** For each column, the numbers that it shows, one for each breakdown value. */
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
 /** The kind for tables of a site. */
@@ -246,7 +246,8 @@ function tableOf(plan: TablePlan, found: Counted): StatsTable {
   const visitors = visitorsOf(found)
   const shown = numbers.map(([column, [current, before]]) => {
     const isCount = column === 'visitors' || column === 'views'
-    // PostHog does the same.
+    // If there is no comparison range, PostHog shows 0 as the previous visitors and views of a page table with bounces,
+    // and nothing elsewhere.
     const none = isOfEntries(plan) && isCount ? 0 : null
     return (id: number): Cell => [
       numberAt(current, id),

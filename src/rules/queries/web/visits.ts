@@ -26,7 +26,10 @@ import { rangeOf, type WebPlan } from './web-plan.ts'
 
 /** The number of sessions for which a new list has capacity. */
 const SESSIONS_START = 1024
-/** The bits of a session: it has a view, or it has several views or an autocaptured event. */
+/**
+ * The bits of a session. `VIEWED` means that it has a view. `ENGAGED` means that it has several views or an
+ * autocaptured event.
+ */
 const VIEWED = 1
 const ENGAGED = 2
 

@@ -30,7 +30,7 @@ export type WebFilter =
       readonly paths: readonly string[]
     }
 
-/** The shared parts of a query. */
+/** The parts that all queries of web analytics share. */
 export interface WebPlan {
   readonly current: QueryRange
   /** The comparison range. Null means none. */
@@ -40,7 +40,7 @@ export interface WebPlan {
   readonly goal: SeriesMatch | null
 }
 
-/** Reads the shared members of a query. Throws 400 `invalid_query`. */
+/** Reads the members that all queries of web analytics share. Throws 400 `invalid_query`. */
 export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan {
   query.refuse('includeRevenue', 'includeAvgTimeOnPage')
   const current = readRange(query, 'day', context)
@@ -64,12 +64,12 @@ export function rangeOf({ current, previous }: WebPlan): DateRange {
   }
 }
 
-/** Returns the filters without those on an event property. */
+/** Returns the filters without the filters on the event property `key`. */
 export function withoutKey(filters: readonly WebFilter[], key: string): readonly WebFilter[] {
   return filters.filter((filter) => keyOf(filter) !== key)
 }
 
-/** Returns the filters with those on an event property moved to another property. */
+/** Returns the filters, in which each filter on the event property `from` tests the event property `key` instead. */
 export function withKey(
   filters: readonly WebFilter[],
   from: string,
@@ -102,7 +102,7 @@ function keyed(tree: FilterGroup, key: string): FilterGroup {
 function readWebFilters(query: QueryFields, context: QueryContext): readonly WebFilter[] {
   const items = query.objects('properties')
   if (items.length > QUERY_FILTERS_MAX) {
-    throw query.fault('properties', `may hold ${QUERY_FILTERS_MAX} filters at most`)
+    throw query.fault('properties', `may have at most ${QUERY_FILTERS_MAX} filters`)
   }
   const filterTestAccounts = query.boolean('filterTestAccounts')
   const tests = readGlobalFilter(new QueryFields({ filterTestAccounts }), context)
@@ -146,6 +146,10 @@ function readGoal(query: QueryFields, context: QueryContext): SeriesMatch | null
     throw query.fault('conversionGoal', 'must have a `customEventName` or an `actionId`')
   }
   const { exists, match } = actionSeries(goal, 'actionId', null, context)
-  if (!exists) throw query.fault('conversionGoal', 'refers to an action that does not exist')
+  if (!exists)
+    throw query.fault(
+      'conversionGoal',
+      'refers to an action that does not exist. Take its number from the list of actions',
+    )
   return match
 }
