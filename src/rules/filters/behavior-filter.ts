@@ -54,7 +54,7 @@ const KINDS = {
   stopped_performing_event: ['recent'],
   restarted_performing_event: ['recent'],
 } as const
-/** The name of a kind of behaviour. */
+/** The name of a kind of behavior. */
 export type BehaviorKind = keyof typeof KINDS
 /** The kinds of behavior whose time may be given as dates. */
 const DATED: readonly BehaviorKind[] = [
