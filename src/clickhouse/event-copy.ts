@@ -11,7 +11,7 @@ import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.
 
 const SINK_THREAD = new URL('./copy-thread.js', import.meta.url)
 
-/** The dependencies of the copy in ClickHouse. */
+/** What the daemon passes to its copy in ClickHouse. */
 export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
@@ -28,8 +28,8 @@ interface Erasing {
 }
 
 /**
- * Opens the copy that the settings of a daemon ask for. Returns null if they ask for none. `onNews` is called when
- * `takeNews` has something to return.
+ * Opens the copy for which the setting `warehouse` gives an address. Returns null without the setting. `onNews` is
+ * called when `takeNews` has something to return.
  */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
@@ -85,8 +85,8 @@ export class EventCopy {
   }
 
   /**
-   * Erases the events of a job in ClickHouse, after the store has erased them. Resolves when ClickHouse contains none
-   * of them any more.
+   * Erases the events of a job in ClickHouse, after the store has erased them. Resolves when ClickHouse has no event of
+   * the job any more.
    */
   readonly erase = (job: ErasedJob): Promise<void> => {
     const name = `${job.projectId} ${job.number}`
@@ -103,7 +103,7 @@ export class EventCopy {
     return erasing.done
   }
 
-  /** The current problems of the copy, as sentences. */
+  /** The current problems of the copy, as sentences for `/_health`. */
   get troubles(): readonly string[] {
     const strangers = this.#news?.state.strangers ?? []
     return [
@@ -128,7 +128,7 @@ export class EventCopy {
     return { copied: this.#copied.splice(0), erasedCopies: this.#erased.splice(0) }
   }
 
-  /** Ends the thread, so that it closes its store. Running requests to ClickHouse are aborted. */
+  /** Ends the thread and waits until it has closed its store. Running requests to ClickHouse are aborted. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#restart)

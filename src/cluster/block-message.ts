@@ -22,8 +22,8 @@ const HEAD_BYTES = 32
 const ENTRY_BYTES = 20
 const RUN = 2 ** 40
 /**
- * Smaller messages are not compressed. They come from a quiet machine, where compression would only add the delay of
- * another thread, and where the number of messages costs the brokers more than their bytes.
+ * Messages with fewer bytes than this are not compressed. They come from a quiet machine. Compression would delay its
+ * events, and would save little: small messages cost the brokers more by their number than by their bytes.
  */
 const COMPRESSED_BYTES_MIN = 4096
 /**
@@ -32,8 +32,8 @@ const COMPRESSED_BYTES_MIN = 4096
  */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 }
 /**
- * The size of the compressor's output buffer, as a fraction of the body. One buffer is usually enough; otherwise more
- * are allocated.
+ * The size of the compressor's output buffer, as a fraction of the body's size. One buffer is usually enough; otherwise
+ * zlib allocates more.
  */
 const CHUNK_PART = 0.2
 const CHUNK_BYTES_MIN = 16 * 1024
@@ -158,6 +158,6 @@ async function compress(bytes: Buffer): Promise<readonly Buffer[]> {
   const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length * CHUNK_PART))
   const stream = createBrotliCompress({ params: PARAMS, chunkSize })
   stream.end(bytes)
-  // The cast is right: the stream of zlib yields buffers.
+  // The cast is right: streams of zlib yield Buffers.
   return (await stream.toArray()) as readonly Buffer[]
 }

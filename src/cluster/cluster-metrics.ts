@@ -1,4 +1,4 @@
-/** The metrics of a cluster node at `/metrics`. A single machine has none of them. */
+/** The metrics that a cluster node shows at `/metrics`. A single machine has none of them. */
 import type { MetricPage } from '../base/metrics.ts'
 
 /** The current figures of a node. */
@@ -6,17 +6,17 @@ export interface ClusterFigures {
   readonly isAlone: boolean
   readonly unsent: number
   readonly unsentBlocks: ReadonlyMap<number, number>
-  /** The number of commits that were answered without a majority of brokers. */
+  /** The number of commits that were answered before a majority of brokers had the events. */
   readonly alone: number
   readonly messages: number
   readonly messageBytes: number
   /** The number of messages that were taken from the stream but are not processed yet. */
   readonly waiting: number
-  /** Counts of the catalogue changes that this node made, ran again, or refused. */
+  /** The numbers of catalogue changes that this node made, ran again because another change came first, or refused. */
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
   /** The number of the newest change of the catalogue, by any node. */
   readonly controlNumber: number
-  /** The number of requests to replicas, and the number of requests that got no answer. */
+  /** The number of requests to replicas, and the number of those that got no answer. */
   readonly asked: number
   readonly unanswered: number
   /** The number of requests of other machines that this node answered. */

@@ -63,7 +63,7 @@ export function readControl(data: Buffer): ControlMessage {
   }
 }
 
-/** Collects the parts of whole catalogues. */
+/** Collects the parts of whole catalogues, as they arrive from the stream, until a catalogue is complete. */
 export class GatheredParts {
   readonly #parts = new Map<string, Uint8Array[]>()
 
@@ -75,8 +75,8 @@ export class GatheredParts {
   }
 
   /**
-   * Returns the parts of a whole catalogue, or null if some are missing. Also clears all parts that were collected so
-   * far.
+   * Returns the parts of a whole catalogue, or null if some are missing. Then forgets all parts that were collected so
+   * far, also those of other catalogues.
    */
   take({ id, parts: count }: ControlMessage): readonly Uint8Array[] | null {
     const parts = this.#parts.get(id) ?? []
