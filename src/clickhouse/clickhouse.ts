@@ -138,7 +138,7 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {
       throw new WarehouseError(
-        `An answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes.`,
+        `An answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes, so it was not read.`,
         true,
       )
     }

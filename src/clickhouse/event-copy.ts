@@ -72,13 +72,13 @@ export class EventCopy {
     for (const { job } of this.#erasures.values()) this.#order(job)
     thread.on('message', (news: SinkNews) => this.#heard(news))
     thread.on('error', (err) => {
-      log.error({ err }, 'The thread that copies events to the warehouse ended and is replaced.')
+      log.error({ err }, 'The thread that copies events to the warehouse has ended. Tenrec starts it again.')
     })
     this.#ended = new Promise((resolve) => {
       thread.once('exit', () => {
         resolve(null)
         if (this.#isClosing) return
-        this.#hadTrouble('The thread that copies events to the warehouse has ended.')
+        this.#hadTrouble('The thread that copies events has ended. Tenrec starts it again.')
         this.#restart = setTimeout(() => this.start(), RETRY_MS_MAX)
       })
     })
@@ -112,7 +112,7 @@ export class EventCopy {
         : [`No events are copied to the warehouse: ${this.#trouble}`]),
       ...strangers.map(
         (project) =>
-          `The warehouse has other events of project ${project} than this store, so none are copied. See docs/WAREHOUSE.md.`,
+          `The warehouse has events of project ${project} that this store does not have, so none are copied. See docs/WAREHOUSE.md.`,
       ),
     ]
   }
@@ -158,7 +158,7 @@ export class EventCopy {
     if (news.trouble !== null) this.#hadTrouble(news.trouble)
     else if (this.#trouble !== null) {
       this.#trouble = null
-      log.info({ waiting: news.state.waitingEvents }, 'Events are copied to the warehouse again.')
+      log.info({ waiting: news.state.waitingEvents }, 'Copying events to the warehouse works again.')
     }
   }
 
@@ -167,7 +167,7 @@ export class EventCopy {
     if (this.#trouble === null && !this.#isClosing) {
       this.#options.log.warn(
         { trouble },
-        'No events can be copied to the warehouse. It will be tried again.',
+        'No events can be copied to the warehouse. Tenrec will try again.',
       )
     }
     this.#trouble = trouble

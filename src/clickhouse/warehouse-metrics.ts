@@ -36,7 +36,7 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
   const bytes = page
     .counters(
       'warehouse_bytes_total',
-      'Bytes of the events that ClickHouse has stored, as sent.',
+      'Bytes that were sent to ClickHouse for these events.',
       [],
     )
     .with()
@@ -46,12 +46,12 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
   const failures = page
     .counters(
       'warehouse_failures_total',
-      'Failed attempts, after which ClickHouse is not tried for a while.',
+      'Failed attempts to reach ClickHouse. Tenrec pauses after each one.',
       [],
     )
     .with()
   const segments = page
-    .counters('warehouse_segments_total', 'Segments that may leave most columns to ClickHouse.', [])
+    .counters('warehouse_segments_total', 'Segments whose copy in ClickHouse is complete, so most of their columns may be removed here.', [])
     .with()
   page.onCollect(() => {
     const now = figures()

@@ -389,7 +389,7 @@ export class AcceptingOutbox {
     log.refresh()
     // The log no longer has the block, because it was dropped earlier. Only backups of replicas have its events.
     if ((log.extent()?.first ?? this.#last + 1) > number) return
-    logger.warn({ from: number }, 'The brokers have lost messages, which are sent again.')
+    logger.warn({ from: number }, 'The brokers have lost messages. Tenrec sends them again.')
     this.#epoch++
     this.#next = number
     this.#acked = number - 1

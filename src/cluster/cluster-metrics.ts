@@ -38,21 +38,21 @@ const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) =
     (now) => now.waiting,
   ],
   cluster_alone_commits_total: [
-    'Commits confirmed by the disk of this machine alone.',
+    'Commits that were answered when only this machine had stored them.',
     (now) => now.alone,
   ],
   cluster_messages_total: ['Messages that the brokers have stored.', (now) => now.messages],
-  cluster_message_bytes_total: ['Compressed bytes of these messages.', (now) => now.messageBytes],
+  cluster_message_bytes_total: ['Bytes of the messages that the brokers have stored.', (now) => now.messageBytes],
   cluster_control_changes_total: [
     'Catalogue changes made by this machine.',
     ({ control }) => control.made,
   ],
   cluster_control_conflicts_total: [
-    "Changes that were evaluated again because another machine's change came first.",
+    "Catalogue changes that ran again because another machine's change came first.",
     ({ control }) => control.again,
   ],
   cluster_control_refused_total: [
-    'Changes that no majority of brokers has confirmed.',
+    'Catalogue changes that no majority of brokers has confirmed.',
     ({ control }) => control.refused,
   ],
   cluster_control_number: [

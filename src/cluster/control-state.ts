@@ -363,7 +363,7 @@ export class ControlState implements ChangeLog {
         if (performance.now() > complainAtMs) {
           this.#options.logger.error(
             { err: cause },
-            'The catalogue cannot be written. It will be tried again.',
+            'The catalogue cannot be written. Tenrec will try again.',
           )
           complainAtMs = performance.now() + COMPLAIN_MS
         }

@@ -44,8 +44,8 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
   const how =
-    'run `tenrec cluster forget-warehouse` on one of its machines before it gets another one'
-  throw new OperatorError(`The cluster has the warehouse ${known}. To change it, ${how}.`)
+    'first run `tenrec cluster forget-warehouse` on one of its machines'
+  throw new OperatorError(`The cluster has the warehouse ${known}. To use another one, ${how}.`)
 }
 
 async function join(options: JoinOptions): Promise<boolean> {
@@ -88,12 +88,12 @@ async function settled(control: ControlState, logger: Logger): Promise<void> {
     const now = performance.now()
     if (now > startedAtMs + JOIN_MS_MAX) {
       const what =
-        control.trouble ?? 'No majority of brokers answers, but the brokers have the catalogue.'
+        control.trouble ?? 'No majority of brokers answers, so the catalogue cannot be read. Check the brokers.'
       throw new OperatorError(what, { cause: control.failure })
     }
     if (now > tellAtMs) {
       logger.warn(
-        'Waiting until a majority of the brokers answers. The brokers have the catalogue.',
+        'Waiting for a majority of the brokers, because they have the catalogue.',
       )
       tellAtMs = Number.POSITIVE_INFINITY
     }

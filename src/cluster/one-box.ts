@@ -45,7 +45,7 @@ export async function prepareBox({ settings, logger }: BoxOptions): Promise<bool
   if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
   if (settings.partitions[0] !== 0) {
     throw new OperatorError(
-      'This directory has the events of a single machine. They become partition 0.',
+      'This directory has the events of a single machine. They become partition 0, so list it first in `partitions`.',
     )
   }
   await requireEmptyStream(settings.cluster, logger)
@@ -136,7 +136,7 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
       }
       if (performance.now() > deadline) {
         throw new OperatorError(
-          'No majority of brokers answers, but they are needed to start a cluster from a single machine.',
+          'A single machine can only become a cluster while a majority of the brokers answers. Check the brokers.',
         )
       }
       await new Promise((settle) => setTimeout(settle, LOOK_MS))

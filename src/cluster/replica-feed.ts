@@ -176,7 +176,7 @@ export class ReplicaFeed {
     this.#lacking.set(edge, `This replica lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)
     this.#options.logger.error(
       { edge, has, comes },
-      'This replica lacks blocks that the stream no longer has. If they do not arrive soon, restore a newer backup of another replica.',
+      'This replica lacks blocks that should have come first. If they do not arrive soon, restore a newer backup of another replica.',
     )
   }
 }

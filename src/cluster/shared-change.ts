@@ -58,7 +58,7 @@ export async function shareChange<T>(
   } catch (cause) {
     if (control.counts.refused === 0) throw cause
     const brokerList = servers.join(', ')
-    const what = `No majority of the brokers (${brokerList}) has confirmed the change. Check whether it was made.`
+    const what = `No majority of the brokers (${brokerList}) has confirmed the change. It may still be made, so check before you repeat it.`
     throw new OperatorError(what, { cause })
   } finally {
     endProposing()
