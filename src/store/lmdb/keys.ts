@@ -19,7 +19,7 @@ import type { Table } from './environment.ts'
 export const EVENTS_ENVIRONMENT = 'events'
 
 /**
- * The tables of the environment `events`: key -> value. The file named in brackets defines the format of the value.
+ * The tables of the environment `events`: key -> value. The file in brackets defines the format of the value.
  * "Sequence" stands for a sequence number, "distinct ID" for a distinct ID number, "person" for a person number.
  */
 export const EVENTS_TABLES = [
@@ -155,7 +155,7 @@ export function tripleKey(first: number, second: number, third: number): Buffer 
   return key
 }
 
-/** Returns a key of table `segment_groups`. */
+/** Returns a key of table `segment_groups`, for a group of columns of one segment. */
 export function groupKey(projectId: number, firstSequence: number, group: number): Buffer {
   const key = Buffer.allocUnsafe(10)
   key.writeUInt32BE(projectId)
