@@ -349,7 +349,7 @@ export function claimPartition(dataDir: string, partition: number): void {
   // A directory without an origin has no events here: cluster/one-box.ts has already given an origin to the events of a
   // single machine.
   if (origin === null && readProcessedPosition(dataDir) > 0) {
-    throw new TypeError('these events are of one box')
+    throw new TypeError('the events of a single machine must be converted first')
   }
   if (origin === null && partition !== 0) {
     writeOrigin(dataDir, { incarnation: '', sequence: 0, places: {}, partition })

@@ -42,7 +42,7 @@ export class AuditLog {
     if (newest >= first) {
       const range = { start: numberKey(oldest), end: numberKey(newest + 1) }
       for (const record of recordsOf(this.#environment.table(TABLE), range)) {
-        // `append` wrote the entry, and the checksum guarantees that it is unchanged.
+        // The cast is right: `append` wrote the entry, and its checksum matches.
         results.push({ id: oldest + results.length, ...(record as unknown as AuditEntry) })
       }
     }

@@ -212,7 +212,7 @@ export class StoredCatalogue implements CatalogueCopy {
 }
 
 function placeIn(environment: Environment): ChangePlace | null {
-  // `apply` and `replace` wrote the position, and the checksum guarantees that it is unchanged.
+  // The cast is right: `apply` and `replace` wrote the position, and its checksum matches.
   return (getRecord(environment.table(STATE), PLACE_KEY) as ChangePlace | undefined) ?? null
 }
 

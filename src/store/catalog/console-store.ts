@@ -177,7 +177,7 @@ export class ConsoleStore {
   /** Redeems a login code and deletes it. Returns its owner, or null if the code is unknown or expired. */
   #redeem(code: string, atMs: number): Owner | null {
     const table = this.#environment.table('login_codes')
-    // `createCode` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `createCode` wrote the record, and its checksum matches.
     const known = getRecord(table, hashKey(code)) as LoginCode | undefined
     if (known === undefined) return null
     table.removeSync(hashKey(code))
@@ -223,7 +223,7 @@ export class ConsoleStore {
   }
 }
 
-/** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
+/** Decodes a session. The cast is right: the store wrote the record, and its checksum matches. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
   // Sessions written by older versions, which had no passwords or no linked accounts, lack `passwordSetAtMs` or

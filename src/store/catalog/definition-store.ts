@@ -24,7 +24,7 @@ export class DefinitionStore {
    */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')
-    // `delete` wrote the records, and the checksum guarantees that they are unchanged.
+    // The cast is right: `delete` wrote the records, and their checksums match.
     const records = [...recordsOf(table, keysOf(projectId))] as unknown as DeletedDefinition[]
     return new Map(records.map(({ id, sequence }) => [id, sequence]))
   }

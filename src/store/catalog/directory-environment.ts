@@ -56,7 +56,7 @@ const DECODERS: {
     record: Record<string, unknown>,
   ) => DirectoryRecords[Name]
 } = {
-  // `put` wrote the records, and the checksum guarantees that they are unchanged.
+  // The cast is right: `put` wrote the records, and their checksums match.
   users: (record) => record as unknown as User,
   projects: decodeProject,
   project_members: (record) => record as unknown as ProjectMembership,
@@ -241,7 +241,7 @@ export function decodeProject(record: Record<string, unknown>): Project {
     if (list === undefined) project[name] = value
     else project[list] = value === '[]' ? [] : JSON.parse(String(value))
   }
-  // `encodeProject` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `encodeProject` wrote the record, and its checksum matches.
   return project as unknown as Project
 }
 

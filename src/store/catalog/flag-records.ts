@@ -52,7 +52,7 @@ export function storeFlag(table: Table, flag: Flag, change: number): void {
 export function loadFlag(table: Table, projectId: number, id: number): StoredFlag | null {
   if (id > NUMBER_MAX) return null
   const record = getRecord(table, pairKey(projectId, id))
-  // `storeFlag` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `storeFlag` wrote the record, and its checksum matches.
   return record === undefined ? null : decodeFlag(record as Record<string, unknown>)
 }
 

@@ -29,7 +29,7 @@ export function identityByHash(
   hash: Buffer,
 ): StoredIdentity | null {
   try {
-    // `linkAccount` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `linkAccount` wrote the record, and its checksum matches.
     const record = getRecord(environment.table(TABLE), hash)
     return (record as StoredIdentity | undefined) ?? null
   } catch (cause) {

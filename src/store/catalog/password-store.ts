@@ -21,7 +21,7 @@ export class PasswordStore {
   /** Returns the password of a user, or null if the user has none. A damaged password counts as none. */
   find(userId: number): StoredPassword | null {
     try {
-      // `set` wrote the record, and the checksum guarantees that it is unchanged.
+      // The cast is right: `set` wrote the record, and its checksum matches.
       const record = getRecord(this.#environment.table('passwords'), numberKey(userId))
       return (record as StoredPassword | undefined) ?? null
     } catch (cause) {

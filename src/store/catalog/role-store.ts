@@ -225,7 +225,7 @@ export class RoleStore {
     if (flagId > NUMBER_MAX || id > NUMBER_MAX) return null
     const key = tripleKey(projectId, flagId, id)
     const record = getRecord(this.#environment.table('role_access'), key)
-    // `addAccess` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `addAccess` wrote the record, and its checksum matches.
     return record === undefined ? null : (record as RoleAccess)
   }
 

@@ -24,7 +24,7 @@ export class UsageStore {
     const table = this.#environment.table('flag_usage')
     return [...table.getKeys({})].flatMap((key) => {
       try {
-        // `keep` wrote the record, and the checksum guarantees that it is unchanged.
+        // The cast is right: `keep` wrote the record, and its checksum matches.
         return [getRecord(table, Buffer.from(key)) as UsageHour]
       } catch (cause) {
         if (cause instanceof DamagedRecordError) return []

@@ -84,7 +84,7 @@ const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 const SUMMARY_MEMORY_BYTES = 500
 
 function parseEntry(json: string): ActivityView {
-  // The processing thread wrote the entry, and the checksum guarantees that it is unchanged.
+  // The cast is right: the processing thread wrote the entry, and its checksum matches.
   return JSON.parse(json) as ActivityView
 }
 

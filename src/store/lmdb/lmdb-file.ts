@@ -110,7 +110,7 @@ function findMetaFault(even: Meta, odd: Meta): string | null {
   }
   const [older, newer] = step > 0n ? [even, odd] : [odd, even]
   if (newer.lastPage >= older.lastPage) return null
-  return `its newest meta page names ${newer.lastPage} as the last page, the one before ${older.lastPage}`
+  return `its newest meta page ends with page ${newer.lastPage}, but the older one with page ${older.lastPage}`
 }
 
 /** Returns the fault in the state that a meta page describes, or null. */
@@ -118,7 +118,7 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   const pageCount = Math.floor(fileBytes / meta.pageBytes)
   const cut = `it is cut: ${fileBytes} of ${(meta.lastPage + 1) * meta.pageBytes} bytes are there`
   for (const root of rootsOf(meta)) {
-    if (root > meta.lastPage) return 'its newest meta page names a page that it does not have'
+    if (root > meta.lastPage) return 'its newest meta page refers to a page that does not exist'
     if (root >= pageCount) return cut
     const header = readAt(descriptor, root * meta.pageBytes, PAGE_HEADER_BYTES)
     const isTree = (header.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG)) !== 0
@@ -132,7 +132,7 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
       // There are pages after the last page. An interrupted commit may leave such pages, but the newest complete commit
       // has not written any of them. If it has, the meta page is wrong.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
-        ? `its newest meta page names ${meta.lastPage} as the last page, and later ones are in use`
+        ? `its newest meta page names ${meta.lastPage} as the last page, but later pages are in use`
         : null
     }
     // The file may end before its last page if the missing pages were freed before they were ever written.
@@ -141,7 +141,7 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
     const isFree = countFree(descriptor, meta, pageCount) === missing
     return isFree
       ? null
-      : `its newest meta page names ${meta.lastPage} as the last page, and there are ${pageCount} pages`
+      : `its newest meta page names ${meta.lastPage} as the last page, but there are ${pageCount} pages`
   } catch (error) {
     if (error instanceof RangeError) return 'a page of a tree was overwritten'
     throw error

@@ -250,7 +250,7 @@ class Walk {
     const isLeaf = levels === 1
     const flags = page.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG | OVERFLOW_FLAG)
     if (flags !== (isLeaf ? LEAF_FLAG : BRANCH_FLAG)) {
-      throw new LmdbFault(`page ${number} is not the kind of page that its tree needs there`)
+      throw new LmdbFault(`page ${number} has a kind that its tree cannot have there`)
     }
     if (isLeaf) count.leafPages++
     else count.branchPages++
@@ -340,7 +340,7 @@ class Walk {
       pages >= 1 &&
       PAGE_HEADER_BYTES + bytes <= pages * this.#pageBytes &&
       first + pages - 1 <= this.#lastPage
-    if (!isPlausible) throw new LmdbFault(`page ${parent} names a large value that cannot be`)
+    if (!isPlausible) throw new LmdbFault(`page ${parent} refers to a large value at an impossible place`)
     for (let page = first; page < first + pages; page++) this.#meet(page)
     const head = readExactly(this.#descriptor, first * this.#pageBytes, PAGE_HEADER_BYTES)
     const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
@@ -372,7 +372,7 @@ class Walk {
         page += 8
         continue
       }
-      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
+      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and also in the list of free pages`)
       this.#meet(page)
       page++
     }
@@ -383,7 +383,7 @@ class Walk {
     this.#meet(number)
     const page = readExactly(this.#descriptor, number * this.#pageBytes, this.#pageBytes)
     if (Number(page.readBigUInt64LE(0)) !== number) {
-      throw new LmdbFault(`page ${number} was overwritten: it says that it is another`)
+      throw new LmdbFault(`page ${number} was overwritten: it has the number of another page`)
     }
     return page
   }
@@ -394,7 +394,7 @@ class Walk {
 
   #meet(number: number): void {
     if (number < 2 || number > this.#lastPage) {
-      throw new LmdbFault(`page ${number} is named, but does not exist`)
+      throw new LmdbFault(`a page refers to page ${number}, which does not exist`)
     }
     if (this.#isMet(number)) throw new LmdbFault(`page ${number} is in use twice`)
     this.#metCount++

@@ -203,7 +203,7 @@ export function newestDeadLetters(
 
 function letterOf({ key, value: bytes }: Entry): StoredDeadLetter {
   const rawStart = 4 + bytes.readUInt32LE()
-  // `store` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `store` wrote the record, and its checksum matches.
   const head = unpack(bytes.subarray(4, rawStart)) as Head
   const [projectId, step, reason, storedAtMs, packedOrigin] = head
   const raw = Buffer.from(bytes.subarray(rawStart))

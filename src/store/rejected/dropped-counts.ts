@@ -98,7 +98,7 @@ export class DroppedCounts {
       for (const [hour, added] of hours) {
         const key = pairKey(projectId, hour)
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
-        // `putRecord` below wrote the record, and the checksum guarantees that it is unchanged.
+        // The cast is right: `putRecord` below wrote the record, and its checksum matches.
         const before = stored as Counts | null
         const counts: Numbers = {}
         const last: Numbers = {}
@@ -133,7 +133,7 @@ export function countDropped(
   const counts: DroppedCount[] = []
   for (const { key, value } of entriesOf(table, range)) {
     const hour = new Date(numberInKey(key, 4) * HOUR_MS).toISOString()
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     const byReason = unpack(value) as Counts
     for (const reason of DROP_REASONS.toReversed()) {
       const count = byReason[reason]

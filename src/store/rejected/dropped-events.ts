@@ -292,7 +292,7 @@ function decode(key: Buffer, value: Buffer): StoredEvent {
     projectId: numberInKey(key, 0),
     block: key.readUIntBE(4, 6),
     place: key.readUInt32BE(10),
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     head: unpack(bytes.subarray(4, dataStart)) as Head,
     data: bytes.subarray(dataStart),
   }

@@ -137,7 +137,7 @@ function readLines(table: Table, projectId: number, limit: number): Line[] {
   const { start: end, end: start } = keysOf(projectId)
   const lines: Line[] = []
   for (const { key, value } of entriesOf(table, { start, end, reverse: true, limit })) {
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     const stored = unpack(value) as StoredLine
     const [type, sampleKey, arrivedAtMs, detailsJson, count] = stored
     lines.push({ number: numberInKey(key, 4), type, sampleKey, arrivedAtMs, detailsJson, count })

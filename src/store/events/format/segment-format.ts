@@ -202,7 +202,7 @@ export function decodeDirectory(header: Buffer): Directory {
     readonly PackedColumn[],
     ...PackedLater,
   ]
-  // `encodeHeader` wrote the directory, and the checksum guarantees that it is unchanged.
+  // The cast is right: `encodeHeader` wrote the directory, and its checksum matches.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
   const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, ...more] = packed
   const [names, columns, facts = NO_PART, sessions = null] = more

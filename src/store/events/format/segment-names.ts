@@ -349,7 +349,7 @@ export function encodeNames(builder: SegmentBuilder): Buffer {
 
 /** Decodes the group of facts of a segment whose checksum was checked. */
 function decodeNames(bytes: Buffer): SegmentNames {
-  // `encodeNames` wrote the facts, and the checksum guarantees that they are unchanged.
+  // The cast is right: `encodeNames` wrote the facts, and their checksums match.
   const [events, properties] = unpack(bytes) as PackedNames
   return {
     events: events.map(([name, count, firstSeenMs, lastSeenMs, ...arrivals]) => {

@@ -38,7 +38,7 @@ export function loadKeptNames(table: Table, projectId: number): KeptNames | null
   if (record === null || record.readUInt8() !== FORMAT_VERSION) return null
   const through = record.readUInt32LE(4)
   const restore = (names: ProjectNames): void => {
-    // `storeKeptNames` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `storeKeptNames` wrote the record, and its checksum matches.
     names.restore(unpack(record.subarray(FIXED_BYTES)) as PackedProjectNames, through)
   }
   const erased = record.readDoubleLE(8)

@@ -60,7 +60,7 @@ export function loadKeptProperties(
     () => undefined,
   )
   if (record === null) return null
-  // `storeKeptProperties` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `storeKeptProperties` wrote the record, and its checksum matches.
   const [version, lastPerson, deletions, counts] = record as Packed
   if (version !== VERSION) return null
   return { lastPerson, deletions, counts: PropertyCounts.restored(counts) }
