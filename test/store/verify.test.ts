@@ -287,7 +287,7 @@ t.test('persons that contradict each other are found', async (t) => {
   const damages: readonly (readonly [string, RegExp])[] = [
     ['persons', /are counted/],
     ['person_created', /time of creation/],
-    ['person_owners', /do not mirror each other/],
+    ['person_owners', /do not match/],
   ]
   for (const [index, [name, what]] of damages.entries()) {
     const path = join(t.testdir({ [`store${index}`]: {} }), `store${index}`)

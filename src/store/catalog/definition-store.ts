@@ -19,8 +19,8 @@ export class DefinitionStore {
   }
 
   /**
-   * Returns the deleted definitions of a project: for each id, the sequence number of the project's newest event at the
-   * deletion. Only later events create the definition again.
+   * Returns the deleted definitions of a project: the id of each definition, and the sequence number that the project's
+   * newest event had at the deletion. Only an event after that one creates the definition again.
    */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')
@@ -30,8 +30,8 @@ export class DefinitionStore {
   }
 
   /**
-   * Deletes a definition. Does not raise the version number of the environment, because no flag decision depends on
-   * definitions. Throws 400 if there are too many.
+   * Deletes a definition. This does not raise the version number of the environment, because no flag decision depends
+   * on definitions. Throws 400 if the project has too many deleted definitions.
    */
   delete(projectId: number, definition: DeletedDefinition): void {
     this.#environment.record(() => {

@@ -1,7 +1,7 @@
 /**
- * Counts of flag decisions, by the value that was decided. Table `flag_usage`: number of the hour since 1970, u32 ->
- * `UsageHour`, MessagePack with a checksum. Writes do not raise the version number of the environment, because no
- * decision depends on these counts.
+ * The numbers of flag decisions in each hour, by flag and by decided value. Table `flag_usage`: number of the hour
+ * since 1970, u32 -> `UsageHour`, MessagePack with a checksum. Writes do not raise the version number of the
+ * environment, because no decision depends on these counts.
  */
 import type { UsageHour } from '../../rules/flags/types.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -19,7 +19,10 @@ export class UsageStore {
     this.#environment = environment
   }
 
-  /** Returns all stored hours, oldest first. Skips a damaged hour. It is written again or expires. */
+  /**
+   * Returns all stored hours, oldest first. A damaged hour is skipped: it will be written again, or be removed when it
+   * is too old.
+   */
   all(): readonly UsageHour[] {
     const table = this.#environment.table('flag_usage')
     return [...table.getKeys({})].flatMap((key) => {
@@ -33,7 +36,9 @@ export class UsageStore {
     })
   }
 
-  /** Replaces the stored values of these hours, and removes the hours that began before `fromMs`. */
+  /**
+   * Stores the counts of these hours in place of the earlier ones, and removes the hours that began before `fromMs`.
+   */
   keep({ hours, fromMs }: { readonly hours: readonly UsageHour[]; readonly fromMs: number }): void {
     this.#environment.record(() => {
       const table = this.#environment.table('flag_usage')
