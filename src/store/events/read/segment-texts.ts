@@ -298,8 +298,8 @@ export class StoredSegments {
   }
 
   /**
-   * Yields the segments whose columns may be moved to the warehouse because all their events arrived by the time
-   * `arrivedMs`. Each is given by its first sequence number.
+   * Yields the segments that still have all their columns and whose events all arrived by the time `arrivedMs`. Each is
+   * given by its first sequence number.
    */
   *oldSegments(projectId: number, last: number, arrivedMs: number): Generator<number> {
     for (const summary of this.#segments.summaries(projectId, 1, last)) {
