@@ -133,7 +133,7 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
   const parts: Uint8Array[] = []
   let bytes = 0
   for await (const part of response) {
-    // A response without an encoding yields Buffers.
+    // The cast is right: a response without an encoding yields Buffers.
     const chunk = part as Buffer
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {

@@ -12,7 +12,7 @@ import { RowReader } from './row-reader.ts'
 
 const DAY_MS = 86_400_000
 
-/** The dependencies of the check. */
+/** What the comparison of segments with their copies needs. */
 export interface CopyCheckOptions {
   readonly clickhouse: ClickHouse
   readonly store: StoredSegments

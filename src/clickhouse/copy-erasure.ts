@@ -20,7 +20,7 @@ import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
 
 const MONTH_BYTES = 20
 
-/** The dependencies of an erasure in ClickHouse. */
+/** What an erasure in ClickHouse needs. */
 export interface CopyErasureOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
@@ -32,7 +32,7 @@ export interface CopyErasureOptions {
   readonly isAlone: boolean
 }
 
-/** Carries out erasures in ClickHouse. */
+/** Carries out erasure jobs in ClickHouse, one step at a time. */
 export class CopyErasure {
   readonly #options: CopyErasureOptions
 

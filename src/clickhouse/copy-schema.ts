@@ -12,7 +12,7 @@ const TABLE = 'tenrec_events'
 /** The value of `month` for events from before the oldest month that has a partition of its own. */
 const OLD_MONTH = 190_001
 
-/** The columns, in the order in which row-encoder.ts writes their bytes. */
+/** The names and types of the columns. row-encoder.ts writes their bytes in this order. */
 const COLUMNS = [
   'project UInt32',
   'sequence UInt64',

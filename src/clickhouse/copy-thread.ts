@@ -18,11 +18,11 @@ import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
  * The niceness of the thread. The operating system prefers the threads that answer requests, whose niceness is lower.
  */
 const NICENESS = 15
-/** How often the thread checks whether ClickHouse has carried out an erasure. */
+/** The interval, in milliseconds, at which the thread checks whether ClickHouse has carried out an erasure. */
 const ERASURE_LOOK_MS = 200
 const RETRY_MS_MIN = RETRY_MS_MAX / 10
 
-/** The settings of the thread at its start. */
+/** What the thread receives when it starts. */
 export interface SinkThreadData {
   readonly dataDir: string
   readonly address: string

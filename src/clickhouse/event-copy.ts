@@ -42,7 +42,7 @@ export function openCopy(
   return new EventCopy({ ...parts, dataDir, address, isAlone, keepDays, page, onNews })
 }
 
-/** The copy of stored events in ClickHouse. */
+/** Controls the copy of stored events in ClickHouse, from the main thread of the daemon. */
 export class EventCopy {
   readonly #options: EventCopyOptions
   #thread: Worker | null = null

@@ -25,7 +25,7 @@ export interface EventSinkOptions {
   readonly store: StoredSegments
 }
 
-/** The progress of the copy. */
+/** The progress of the copy, as the thread reports it to the daemon. */
 export interface SinkState {
   /** The number of events that ClickHouse has not confirmed yet. */
   readonly waitingEvents: number

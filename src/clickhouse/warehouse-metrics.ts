@@ -1,7 +1,7 @@
 /** The metrics that `/metrics` shows if a daemon copies events to ClickHouse. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** The current figures of the copy. */
+/** The current values of these metrics. */
 export interface WarehouseFigures {
   readonly isAway: boolean
   readonly waitingEvents: number

@@ -48,10 +48,10 @@ export function numberOf(place: number): number {
   return place % RUN
 }
 
-/** A block to be sent. */
+/** A block that is to be sent, with its place. */
 export interface PlacedBlock {
   readonly place: number
-  /** The block as returned by `LogBlockWriter.finish`. Its seal is ignored. */
+  /** The block, as `LogBlockWriter.finish` returns it. Its checksum is not used. */
   readonly block: Buffer
 }
 
@@ -62,7 +62,7 @@ interface BlockEntry {
   readonly events: number
 }
 
-/** The head of a message, before its bodies. */
+/** The decoded beginning of a message: everything before the bodies of the blocks. */
 export interface MessageHead {
   /** The name of the edge, as hex digits. */
   readonly edge: string
@@ -72,7 +72,10 @@ export interface MessageHead {
 /** Encodes the messages of one edge, one at a time. */
 export class MessageEncoder {
   readonly #edge: Uint8Array
-  /** A reused buffer. It must not change while it is being compressed. */
+  /**
+   * Memory for the bodies of one message, which is used again for the next one. It must not change while it is being
+   * compressed.
+   */
   #bodies = Buffer.alloc(0)
 
   constructor(edge: Uint8Array) {

@@ -1,7 +1,7 @@
 /** The metrics that a cluster node shows at `/metrics`. A single machine has none of them. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** The current figures of a node. */
+/** The current values from which the metrics of a node are computed. */
 export interface ClusterFigures {
   readonly isAlone: boolean
   readonly unsent: number
@@ -14,7 +14,7 @@ export interface ClusterFigures {
   readonly waiting: number
   /** The numbers of catalogue changes that this node made, ran again because another change came first, or refused. */
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
-  /** The number of the newest change of the catalogue, by any node. */
+  /** The number of the newest catalogue change, whichever node made it. */
   readonly controlNumber: number
   /** The number of requests to replicas, and the number of those that got no answer. */
   readonly asked: number

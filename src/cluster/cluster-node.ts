@@ -62,7 +62,7 @@ export interface ClusterNodeOptions {
   readonly commits: CommitOptions
 }
 
-/** A node of a cluster. */
+/** One node of a cluster; the top of this file describes it. */
 export class ClusterNode {
   /** Sends requests to the machines that store other partitions. */
   readonly edge: Edge
@@ -76,7 +76,7 @@ export class ClusterNode {
   #stream: SharedStream | null = null
   #feed: ReplicaFeed | null = null
   readonly #partitionOf: (projectId: number) => number
-  /** Orders changes of the catalogue. */
+  /** Orders the changes of the catalogue that this machine makes, together with those of other machines. */
   readonly changes: ControlState
   readonly #salts: SharedSalts
   readonly #older: OlderMachines

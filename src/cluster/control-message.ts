@@ -15,10 +15,10 @@ const MAGIC = 0x31434e54
 const HEAD_BYTES = 48
 const KINDS = ['set', 'part', 'whole'] as const
 
-/** A message of the stream. */
+/** A message of the stream of the catalogue, decoded. The top of this file explains its members. */
 export interface ControlMessage {
   readonly kind: (typeof KINDS)[number]
-  /** The id, as 32 hex digits. */
+  /** The id of the message, as 32 hex digits. */
   readonly id: string
   readonly number: number
   readonly through: number

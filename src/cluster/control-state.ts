@@ -50,7 +50,7 @@ const COMPLAIN_MS = 10_000
  */
 const CUT_LOOK_SETS = 64
 
-/** What the catalogue of a node needs. */
+/** What the catalogue of a node needs from the node. */
 export interface ControlStateOptions {
   readonly stream: SharedStream
   readonly copy: CatalogueCopy
@@ -102,7 +102,7 @@ export class ControlState implements ChangeLog {
   #pending: Pending | null = null
   /** The reason why this copy no longer follows the stream. Null: it follows. */
   trouble: string | null = null
-  /** The error that caused `trouble`. */
+  /** The error that led to `trouble`, if there was one. */
   failure: unknown
   #isAlone = false
   #isClosed = false

@@ -8,10 +8,10 @@ import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
 import { readBlocks, readHead } from './block-message.ts'
 import { STREAM_AGE_MS_MAX } from './limits.ts'
 
-/** A message on its way to the processing thread. */
+/** A message of the shared log, on its way to the processing thread. */
 export interface HandedMessage {
   /**
-   * The number of the first block of the message that is to be processed. Block numbers start at 1 and have no gaps.
+   * The number of the first block in the message that must be processed. Block numbers start at 1 and have no gaps.
    * They are the same on every replica, even if the blocks are grouped into other messages.
    */
   readonly first: number
@@ -57,7 +57,7 @@ export class HandedLog implements LogReader {
   #last = 0
   /** The stream position of the last block that was read. */
   #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
-  /** The places of the blocks that were read since the last commit. */
+  /** The newest place of each edge among the blocks that were read since the last commit. */
   #places: Record<string, number> = {}
 
   constructor(channel: string) {

@@ -58,10 +58,10 @@ export interface Received extends Answer {
   readonly bytes: number
 }
 
-/** The reason why there is no answer. */
+/** The reasons why a request may get no answer. */
 type Unanswered = NoAnswer['reason'] | 'holders_full' | 'holder_message_large'
 
-/** An attempt without an answer, with the reason. */
+/** Thrown if an attempt gets no answer, with the reason. */
 class NoAnswer extends Error {
   readonly reason: 'holder_silent' | 'holder_behind' | 'nobody_holds'
 

@@ -61,7 +61,7 @@ export type Frame =
   /** Shows that the holder is still working on the request. */
   | { readonly kind: 'working' }
   | { readonly kind: 'part'; readonly index: number; readonly bytes: Uint8Array }
-  /** The last part. `index` is the number of parts before it. */
+  /** The last part of an answer. `index` is the number of parts before it. */
   | { readonly kind: 'end'; readonly index: number; readonly bytes: Uint8Array }
   | {
       readonly kind: 'refused'

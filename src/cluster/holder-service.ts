@@ -64,7 +64,7 @@ interface Work {
   isUnwanted: boolean
 }
 
-/** A request that waits until this replica has caught up. */
+/** A request of another machine that waits until this replica has caught up. */
 interface Waiting {
   readonly isTrue: () => boolean
   readonly work: Work

@@ -58,7 +58,7 @@ export const SALT_STREAM: StreamOptions = {
 const REPORTS = 'tenrec.reports'
 const COPIES = 3
 const AGAIN_MS = 250
-/** The interval at which the state of a stream is checked. */
+/** The interval, in milliseconds, at which the state of a stream is checked. */
 const LOOK_MS = 1000
 /**
  * If a stream is missing for this time, plus a random time of up to the same length, this node creates it. README.md
@@ -70,7 +70,7 @@ const MISSING_MS = 1000
  * `#note`. Brokers store the list at most every two seconds, so one attempt may not be enough.
  */
 const NOTED_TIMES = 3
-/** The longest time for closing a connection. */
+/** The longest time, in milliseconds, for which closing a connection may take. */
 const CLOSE_MS = 1000
 /** If the stream has further messages, but this node has received none for this time, the node subscribes again. */
 const STALLED_MS = 3000
@@ -88,7 +88,7 @@ interface Link {
   readonly manager: JetStreamManager
 }
 
-/** A stream that the brokers store, and that is created if it does not exist. */
+/** Describes a stream that the brokers store. It is created with these options if it does not exist. */
 export interface StreamOptions {
   readonly name: string
   readonly subject: string

@@ -15,7 +15,7 @@ export const EDITION = 1
 /** The time, in milliseconds, after which a machine that has not reported again no longer counts. */
 const FORGOTTEN_MS = 60_000
 
-/** The machines whose newest report has an older edition. */
+/** Notes the machines whose newest report has an older edition. */
 export class OlderMachines {
   readonly #now: () => number
   /** The time of the last report of each machine, by the machine's name. */

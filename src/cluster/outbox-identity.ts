@@ -31,12 +31,12 @@ export class OutboxIdentity {
     this.#kept = read(this.#path) ?? { edge: randomBytes(16).toString('hex'), runs: [] }
   }
 
-  /** The name, as hex digits. */
+  /** The name of the outbox, as hex digits. */
   get name(): string {
     return this.#kept.edge
   }
 
-  /** The name, as 16 bytes. */
+  /** The name of the outbox, as 16 bytes. */
   get bytes(): Uint8Array {
     return Buffer.from(this.#kept.edge, 'hex')
   }

@@ -68,7 +68,7 @@ export class Outboxes implements Commits {
     }
   }
 
-  /** The name by which other machines know this one. */
+  /** The name by which other machines know this machine. */
   get name(): string {
     return this.#of(0).name
   }

@@ -32,7 +32,7 @@ export interface ReplicaFeedOptions {
 interface Waiting {
   readonly message: HandedMessage
   readonly edge: string
-  /** The places of those blocks of the message that are to be processed. */
+  /** The places of those blocks in the message that must be processed. */
   readonly places: readonly number[]
 }
 

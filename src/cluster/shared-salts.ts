@@ -22,10 +22,10 @@ const DAY_MS = 86_400_000
  */
 const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
 
-/** A message of the stream. */
+/** A message of the stream of daily salts. */
 interface SaltMessage {
   readonly day: string
-  /** The salt, as hex digits. */
+  /** The salt of that day, as hex digits. */
   readonly salt: string
 }
 

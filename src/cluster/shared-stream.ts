@@ -31,7 +31,7 @@ export class OvertakenError extends Error {}
 
 /** A stream, as one process sees it. The object exists from the start, with or without brokers. */
 export interface SharedStream {
-  /** The incarnation, or '' while it is unknown. */
+  /** The current incarnation of the stream, or '' while it is unknown. */
   readonly incarnation: string
   /**
    * The newest sequence number in the stream at the last check. A check is made every second; before the first one, it
@@ -55,11 +55,11 @@ export interface SharedStream {
   cut(before: number): Promise<void>
 }
 
-/** The state of a stream. */
+/** The state of a stream, as the brokers report it. */
 export interface StreamState {
   readonly incarnation: string
   readonly first: number
-  /** The newest sequence number; 0 before the first message. */
+  /** The sequence number of the newest message, or 0 if there was none yet. */
   readonly last: number
   readonly bytes: number
   /** The time of the oldest message, in milliseconds. Null: there is none. */
@@ -76,7 +76,7 @@ export interface StreamState {
 export interface NodeReport {
   /** The partition that the machine stores. Null: it stores none; it only accepts events, and asks other machines. */
   readonly partition: number | null
-  /** The partitions that projects belong to. */
+  /** The partitions to which projects belong. */
   readonly partitions: readonly number[]
   /** The name of the machine, both as an edge and as a replica. */
   readonly replica: string
@@ -100,7 +100,7 @@ export interface NodeReport {
    */
   readonly warehouse: string | null
   readonly isCopying: boolean
-  /** The troubles that `/_health` of the machine shows. */
+  /** The current problems of the machine, which its `/_health` shows too. */
   readonly troubles: readonly string[]
   /** For each edge: the place up to which this machine has stored all blocks of that edge durably. */
   readonly places: Readonly<Record<string, number>>
@@ -115,13 +115,13 @@ export interface Announcements {
 /** The subject of a message, and the subject for its answer. */
 export interface MessagePlace {
   readonly subject: string
-  /** The subject for the answer. '': no answer is wanted. */
+  /** The subject to which an answer is sent. '': no answer is wanted. */
   readonly answerTo: string
 }
 
 /** Messages between machines. A message is delivered at most once. Messages of one sender keep their order. */
 export interface Messages {
-  /** The largest message in bytes. Null: no broker is connected. */
+  /** The largest message that the brokers accept, in bytes. Null: no broker is connected. */
   readonly messageBytesMax: number | null
   /**
    * Sends a message to the listeners of a subject. Returns false if it was not sent, because no broker is connected.

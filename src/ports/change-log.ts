@@ -9,11 +9,11 @@
 export interface Write {
   readonly table: string
   readonly key: Uint8Array
-  /** The new value, or null if the key is removed. */
+  /** The new value of the key, or null if the key is removed. */
   readonly value: Uint8Array | null
 }
 
-/** Everything that one transaction wrote, in order. */
+/** Everything that one transaction wrote, in the order in which it was written. */
 export type WriteSet = readonly Write[]
 
 /** The position of a copy in the sequence of write sets: the last write set that the copy has applied. */
@@ -56,7 +56,7 @@ export interface WholeCopy {
   readonly parts: readonly Uint8Array[]
 }
 
-/** One copy of the catalogue. */
+/** One copy of the catalogue, as the code that orders write sets uses it. */
 export interface CatalogueCopy {
   /** Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing. */
   apply(set: PlacedChanges): void | Promise<void>

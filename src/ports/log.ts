@@ -1,7 +1,7 @@
 /**
  * The log: accepted requests that are not processed yet, as blocks in order of arrival. Blocks are numbered from 1
- * without gaps. A number is never used twice, even after the blocks before it were removed. The format of a block is
- * described in rules/capture/log-block.ts. One process appends blocks; any process may read them.
+ * without gaps. A number is never used twice, even after its block was removed. The format of a block is described in
+ * rules/capture/log-block.ts. One process appends blocks; any process may read them.
  */
 
 /** The numbers of the first and last block in the log. If the log is empty, `last` is `first - 1`. */

@@ -7,7 +7,7 @@
  */
 import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 
-/** A stored event. */
+/** A stored event, as subscribers receive it. */
 export interface OutboxRow {
   readonly projectId: number
   /** The sequence number of the event, unique within the project. */
@@ -59,7 +59,7 @@ export type EventTest = (
   event: Pick<NormalisedEvent, 'name' | 'distinctId'>,
 ) => boolean
 
-/** A subscription to the outbox. */
+/** A subscription to the outbox, which one subscriber uses. */
 export interface Subscription {
   /** Returns the next delivery that waits for the subscriber, or null if there is none. */
   take(): OutboxBatch | OutboxGap | null

@@ -28,7 +28,7 @@ export interface CallOptions {
   readonly transferList?: readonly ArrayBuffer[]
 }
 
-/** Carries out calls. */
+/** Carries out calls in another thread or process. */
 export interface TaskRunner<Calls extends CallTypes> {
   /**
    * Runs a call and resolves with its result. Rejects with a `ServiceError`, whose text is for the client, if the call

@@ -159,7 +159,7 @@ export interface WarehouseWriter {
    * disk to rewrite them.
    */
   maintain(budgetMs: number, isErasingOnly?: boolean): boolean
-  /** The sizes of the caches of this writer. */
+  /** The number of bytes in each cache of this writer, and the limits of the caches. */
   readonly caches?: CachesOfThread
   /** Releases memory that is only a cache. Must not be called while events are gathered. */
   release?(): void

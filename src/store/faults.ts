@@ -124,7 +124,7 @@ export function refuseDamage(error: DamagedRecordError): never {
 /** A resource that the machine lacks: disk space or file descriptors. `io` means that a read failed. */
 export type Shortage = 'disk' | 'files' | 'io'
 
-/** The shortage that each error code of the file system stands for. */
+/** Error codes of the file system, and the shortage that each of them stands for. */
 const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
@@ -145,7 +145,7 @@ const READS: ReadonlySet<string> = new Set(
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // A thread or another process could not be started.
+  // The error says that a thread or another process could not be started.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 

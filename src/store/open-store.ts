@@ -254,7 +254,7 @@ export async function openEvents<T>(
   }
 }
 
-/** The parts of a store. Each part is opened when it is first used. */
+/** Gives access to the parts of a store. A part is opened when it is first used. */
 export class OpenStore {
   /** The absolute path of the data directory. */
   readonly path: string

@@ -304,7 +304,7 @@ export class ExperimentWriter {
     return this.#tables.experiments.change(before, { fields: { exposure_cohort: cohortId } })
   }
 
-  /** Returns a name for the copy of an experiment that no other experiment has. */
+  /** Returns a name that no other experiment has, for the copy of an experiment. */
   #nameOfCopy(name: string): string {
     const taken = new Set(
       this.#tables.experiments

@@ -84,7 +84,10 @@ export const SHARED_CATALOGUE = {
   },
 }
 
-/** The stores of one environment. Close it before the thread ends. */
+/**
+ * Opens the stores of users, roles, projects, keys and saved objects in one environment. Close it before the thread
+ * ends.
+ */
 export class OrganizationStore {
   readonly audit: AuditLog
   readonly console: ConsoleStore

@@ -30,7 +30,7 @@ export interface SavedEnvironment {
   save<T>(action: () => T): T
 }
 
-/** In what the kinds of saved objects differ. */
+/** The ways in which the kinds of saved objects differ. */
 export interface SavedLayout<Fields> {
   readonly table:
     | 'insights'

@@ -95,7 +95,7 @@ const LMDB_LOCK_NAME = 'lock.mdb'
 const NURSERY_PREFIX = '.new-'
 /** A data directory that this process owns: it was checked, has all its parts, and is locked by this process. */
 export class DataDir {
-  /** The absolute path. */
+  /** The absolute path of the data directory. */
   readonly path: string
   /** Texts for the daemon's log about files that differ from the state in which Tenrec left them, but can be used. */
   readonly notes: readonly string[]

@@ -5,7 +5,7 @@
  */
 import { RANGES_CACHED_MAX } from './limits.ts'
 
-/** The cached ranges of one table. */
+/** Caches the records of one table. */
 export class CachedRanges {
   readonly #load: (projectId: number, number: number) => Buffer | null
   readonly #known = new Map<number, Buffer | null>()

@@ -21,7 +21,7 @@ import { type EventTables, keysOf, numberInKey, tripleKey } from '../lmdb/keys.t
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 import { jsonOf, store } from '../lmdb/records.ts'
 
-/** The tables of cohorts. */
+/** The tables that contain cohorts and their members. */
 export type CohortTables = Pick<EventTables, 'cohorts' | 'cohort_members'>
 
 /** The cohorts of one project, as the processing thread sees and changes them. */

@@ -66,7 +66,7 @@ export interface StoredPerson {
   readonly properties: StoredProperties | null
 }
 
-/** A person in an iteration over all persons. */
+/** A person, as an iteration over all persons returns it. */
 export interface ScannedPerson {
   readonly number: number
   /** The oldest distinct_id, or '' if there is none. */
@@ -74,7 +74,7 @@ export interface ScannedPerson {
   readonly properties: JsonObject
 }
 
-/** A group in an iteration over all groups. */
+/** A group, as an iteration over all groups returns it. */
 export interface ScannedGroup {
   readonly key: string
   readonly properties: JsonObject

@@ -25,7 +25,7 @@ const ADDED_UNIT_BYTES = 6
 /** The offset of the distinct_id in a key. The project comes before it. */
 const ID_KEY_START = 4
 
-/** The tables of distinct_ids. */
+/** The tables that map distinct_ids to numbers, and numbers to distinct_ids. */
 export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_texts'>
 
 /** Returns the distinct ID number of a text, or 0 if the project has never received it. Throws `DamagedRecordError`. */

@@ -10,7 +10,7 @@
 import type { Table } from '../lmdb/environment.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 
-/** For each flag key, the identifier that is hashed for the flag. */
+/** The overrides of one person: for each flag key, the identifier that is hashed for the flag. */
 export type Overrides = ReadonlyMap<string, string>
 
 type Pairs = readonly (readonly [flagKey: string, identifier: string])[]

@@ -47,7 +47,7 @@ const FLAG_IMPORTED = 0x8000_0000
 /** The byte that marks paged properties. A JSON text never begins with it. */
 const PAGED = Buffer.of(0)
 
-/** The tables of groups. */
+/** The tables that contain groups and the pages of their properties. */
 export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
 /**
  * The number of groups that are removed at a time. The keys of these groups are in memory together, so the number is

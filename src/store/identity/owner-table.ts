@@ -29,7 +29,7 @@ export interface OwnerTable extends DistinctIdOwners {
    * are person numbers.
    */
   readonly firstPersonless: number
-  /** The largest distinct ID number. */
+  /** The largest distinct ID number of the project. */
   readonly lastDistinctId: number
   /** True if at least one distinct_id has no person. */
   readonly hasPersonless: boolean

@@ -94,7 +94,7 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
   return bytesMax === 0 || bytesMax >= DELTA_LIMIT_BYTES_MIN
 }
 
-/** The tables of changes. */
+/** The tables that contain the changes of persons, and the index of them. */
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /**

@@ -19,7 +19,7 @@ const PERSONS = 256
 const HEAD_BYTES = PERSONS * 2
 const CUT = 0x8000
 
-/** The result of a search. */
+/** The result of a search by e-mail address. */
 export interface EmailHits {
   /** The numbers of the persons whose address contains the text that was searched. */
   readonly found: readonly number[]

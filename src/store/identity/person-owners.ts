@@ -21,7 +21,7 @@ import { NUMBER_BYTES, numberBytes, type OwnerChanges } from './person-records.t
 /** The number of distinct ID numbers in one record. */
 export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
-/** The largest person number. */
+/** The largest person number that fits into a word. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
 /**
  * When an array must grow, it gets this many times the length that is needed. So it does not have to grow again with
@@ -31,7 +31,7 @@ const GROWTH = 1.25
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
 
-/** The tables of owners. */
+/** The tables that contain the owners of distinct_ids. */
 export type OwnerTables = Pick<EventTables, 'person_owners' | 'owner_since'>
 
 /**

@@ -74,11 +74,11 @@ const PROTOTYPE = '"__proto__"'
  */
 const TIME_END = 2 ** 53
 
-/** The counters of a project. */
+/** The counters and lists that are stored for a project as a whole. */
 export interface PersonCounters {
-  /** The largest person number that was assigned. */
+  /** The largest person number that was assigned so far. */
   lastPerson: number
-  /** The number of persons. */
+  /** The number of persons that the project has now. */
   persons: number
   /** The names of the group types, by index. A deleted type has the name ''. */
   groupTypes: string[]

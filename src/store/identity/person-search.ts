@@ -30,9 +30,9 @@ const FUTURE_MS = 24 * 60 * 60 * 1000
 
 /** The persons on a page of a list. */
 export interface FoundPersons {
-  /** The number of all matching persons. */
+  /** The number of all persons that match, on all pages together. */
   readonly count: number
-  /** The numbers of the persons on the page, in order. */
+  /** The numbers of the persons on the page, in the order of the list. */
   readonly numbers: readonly number[]
 }
 
@@ -40,7 +40,7 @@ interface PersonLookup {
   record(projectId: number, reference: PersonReference): PersonRecord | null
 }
 
-/** One search on the snapshot of a reader. */
+/** One search for persons, in the snapshot of a reader. */
 export class PersonSearch {
   readonly #tables: EventTables
   readonly #persons: PersonLookup

@@ -9,7 +9,7 @@
 import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getJson, putJson, store } from '../lmdb/records.ts'
 
-/** A deletion or a split. */
+/** A deletion or a split of a person. */
 export interface Separation {
   readonly kind: 'deleted' | 'split'
   /** The sequence number that the project's newest event had at the time of the deletion or split. */
@@ -23,7 +23,7 @@ export interface Separation {
   readonly keepsProperties: boolean
 }
 
-/** The tables of separations. */
+/** The tables that contain separations. */
 export type SeparationTables = Pick<EventTables, 'separations' | 'separated'>
 
 /** Stores a separation. Call it only within a write transaction. */

@@ -95,7 +95,7 @@ export function storedEntry(
   return entry
 }
 
-/** A deleted or merged person whose records must be removed. */
+/** A person that was deleted or merged, and whose records must be removed. */
 export interface GonePerson
   extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {

@@ -75,7 +75,8 @@ export function storeStanding(table: Table, standing: Standing): void {
 }
 
 /**
- * How far the log and the flags were when `events` was last written. If one of them is less far now, it has lost data.
+ * How far the log and the flags were when `events` was last written. If one of them is at an earlier point now, it has
+ * lost data.
  */
 export interface Witness {
   readonly logThrough: number

@@ -23,7 +23,7 @@ const BUSY_STEP_BYTES = 8 * 1024 ** 2
 const PAUSE_MS = 60_000
 const FAILURE_PAUSE_MS = 600_000
 
-/** The result of a pass through the file. */
+/** The result of a pass through the data file. */
 export interface ReleaseNews {
   /** The number of bytes that the pass released to the file system. */
   readonly bytes: number
@@ -31,7 +31,7 @@ export interface ReleaseNews {
   readonly failure: string | null
 }
 
-/** What the release of free pages needs. */
+/** What the release of free pages needs from its surroundings. */
 export interface FreePageReleaseOptions {
   readonly environment: Pick<Environment, 'releasePages' | 'reusableBytes' | 'room'>
   /**

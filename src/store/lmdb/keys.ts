@@ -68,7 +68,7 @@ export const EVENTS_TABLES = [
 
 /** One of `EVENTS_TABLES`. */
 export type EventsTable = (typeof EVENTS_TABLES)[number]
-/** The open tables of `events`. */
+/** The tables of the environment `events`, opened. */
 export type EventTables = Readonly<Record<EventsTable, Table>>
 
 /** The folder of the environment `flags`, which contains the catalogue. */
@@ -193,7 +193,7 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
   return key
 }
 
-/** The names of the numbers in table `state`. */
+/** The names under which numbers are stored in the table `state` of `events`. */
 export const STATE_NUMBERS = [
   'position',
   'log_time',

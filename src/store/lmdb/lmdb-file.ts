@@ -49,11 +49,11 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
-/** The offset in a page of the number of the transaction that wrote the page. */
+/** The offset, within a page, of the number of the transaction that wrote the page. */
 const PAGE_TRANSACTION_OFFSET = 8
 
 const FIXED_SIZE_FLAG = 0x20
-/** The offset of the root page in the record of a tree. */
+/** The offset, within the record of a tree, of the number of its root page. */
 const TREE_ROOT_OFFSET = 40
 
 const LAST_COMMIT = ', and the last commit may have been in it'

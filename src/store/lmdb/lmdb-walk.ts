@@ -39,7 +39,7 @@ export class LmdbFault extends Error {
   override readonly name = 'LmdbFault'
 }
 
-/** How much of a data file was checked. */
+/** The size of a data file that was checked. */
 export interface LmdbExtent {
   readonly pages: number
   readonly pageBytes: number
@@ -119,7 +119,7 @@ export function freePagesBefore(
   }
 }
 
-/** The description of a tree in its record. */
+/** What the record of a tree says about the tree. */
 export interface TreeRecord {
   readonly depth: number
   readonly branchPages: number

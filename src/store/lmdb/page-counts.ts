@@ -25,11 +25,11 @@ const EVERY_COMMIT_PAGES = 24
  */
 const UNSEEN_PAGES = 4
 
-/** The number of pages of a tree, by kind. */
+/** The numbers of pages of a tree, by kind. */
 export interface PageCounts {
   readonly branch: number
   readonly leaf: number
-  /** Pages of values that are too large for a leaf. */
+  /** The number of pages with values that are too large for a leaf. */
   readonly overflow: number
 }
 
@@ -65,11 +65,11 @@ export function addPages(tree: {
 
 /** The numbers of pages that a transaction can write at most, by kind. */
 export interface ChangedPages {
-  /** Branches, and pages of the list of free pages. Their number hardly depends on the amount of changes. */
+  /** The number of branches, and of pages of the list of free pages. It hardly depends on the amount of changes. */
   readonly fixed: number
-  /** Leaves that contain changed records. */
+  /** The number of leaves that contain changed records. */
   readonly touched: number
-  /** Pages of large values, and pages by which trees grow. */
+  /** The number of pages with large values, and of pages by which trees grow. */
   readonly added: number
   /**
    * The number of all leaves of the tables after the transaction. It is an upper bound for `touched` in the next

@@ -16,7 +16,7 @@ import {
 const WINDOW_BYTES = 256 * 1024
 const DESCRIPTOR_PAUSE_MS = 20
 
-/** A reading position in a log. At first it is before the first frame. */
+/** A position in a log from which frames are read. At first it is before the first frame. */
 export class LogCursor {
   readonly #folder: string
   readonly #windowBytes: number

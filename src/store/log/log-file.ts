@@ -27,9 +27,9 @@ export const PAGE_BYTES = 4096
 export const FRAME_HEAD_BYTES = 48
 /** The size in bytes of one entry in the list of blocks. */
 export const BLOCK_ENTRY_BYTES = 16
-/** The flag of a frame that is the last one of its file. */
+/** A bit of the flags of a frame: the frame is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** The flag of a frame that skips sequence numbers on purpose. */
+/** A bit of the flags of a frame: the frame skips sequence numbers on purpose. */
 export const FRAME_RAISING = 2
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'
@@ -55,7 +55,7 @@ export class DamagedLogError extends Error {
 
 /** A frame: the blocks that one append wrote, or no blocks. */
 export interface Frame {
-  /** The offset of the frame in its file, and that of the next frame. */
+  /** The offset at which the frame begins in its file, and the offset at which it ends and the next one begins. */
   readonly position: number
   readonly end: number
   /** The sequence numbers of its first and last block. `last` is `first - 1` if the frame has no blocks. */

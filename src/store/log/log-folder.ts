@@ -5,7 +5,7 @@ import { LogFile, logNumbers, PAGE_BYTES } from './log-file.ts'
 /** The number of bytes that are read at once while a file is searched for frames. */
 const BLANK_WINDOW_BYTES = 256 * 1024
 
-/** A file in the folder of a log. */
+/** A file that was found in the folder of a log. */
 export interface FoundFile extends ReadyFile {
   /**
    * The sequence number of the first block. If the first frame has no blocks, this is the number that the next block

@@ -32,7 +32,7 @@ export interface Migration {
   run(path: string): Promise<void>
 }
 
-/** The steps from the format of a store to the current one. */
+/** The steps that lead from the format of a store to the current one. */
 export interface MigrationPlan {
   /** The absolute path of the data directory. */
   readonly path: string

@@ -55,7 +55,7 @@ export class DeadLetters {
   #isLoaded = false
   #last = 0
   #forgotten = 0
-  /** The estimated bytes of memory of the letters that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the letters that were added since the last `store`. */
   gatheredBytes = 0
   /** The number of letters that were added since this object was created. */
   added = 0

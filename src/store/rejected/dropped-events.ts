@@ -39,9 +39,9 @@ import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
-/** The size of a record on disk without its texts and data, in bytes. */
+/** The number of bytes that a record takes on the disk, without its texts and its data. */
 const RECORD_BYTES = 96
-/** The memory that a record takes without its texts and data, in bytes. */
+/** The number of bytes that a record takes in memory, without its texts and its data. */
 const RECORD_MEMORY_BYTES = 600
 
 /** An event that was accepted but is not stored. */
@@ -95,7 +95,7 @@ export class DroppedEvents {
   readonly #all: RecordRing<string>
   readonly #changed = new Set<Entry>()
   #removed: Buffer[] = []
-  /** The estimated bytes of memory of the events that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the events that were added since the last `store`. */
   gatheredBytes = 0
   #isLoaded = false
 
@@ -237,7 +237,7 @@ export class DroppedWriter {
     this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
   }
 
-  /** The estimated bytes of memory of the events that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the events that were added since the last `store`. */
   get gatheredBytes(): number {
     return this.#events.gatheredBytes
   }

@@ -17,7 +17,7 @@ import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
 const SAMPLE_MS = 60 * 60 * 1000
-/** The memory that a line takes without its texts, in bytes. */
+/** The number of bytes that a line takes in memory, without its texts. */
 const LINE_MEMORY_BYTES = 300
 
 type StoredLine = readonly [
@@ -37,7 +37,7 @@ interface Line {
   count: number
 }
 
-/** The lines of one project, in memory. */
+/** The lines of one project in memory, with those that are not stored yet. */
 interface ProjectLines {
   /** For each type and key, the newest line. The map is ordered by the age of the lines, oldest first. */
   readonly samples: Map<string, Line>
@@ -52,7 +52,7 @@ export class WarningLog {
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
-  /** The estimated bytes of memory of the warnings that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the warnings that were added since the last `store`. */
   gatheredBytes = 0
 
   constructor(table: Table, linesMax = WARNING_LINES_MAX) {

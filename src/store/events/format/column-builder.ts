@@ -45,7 +45,7 @@ export class ColumnBuilder {
   isPlain = false
   /** Set by `makeDictionary`. The column then stays a dictionary until the segment ends. */
   #mustStayDictionary = false
-  /** The distinct values, unless the column is plain. */
+  /** The distinct values of a dictionary. Not used if the column is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()

@@ -43,7 +43,7 @@ export interface EventShare extends Share {
 
 /** The facts about the properties with one name. */
 export interface PropertyShare extends Share {
-  /** The type of the first value that is not null. */
+  /** The type of the property: that of its first value that is not null. Null: all values are null. */
   type: PropertyType | null
   /** The event names that occur together with the property, as positions in the list of events. */
   readonly events: PackedNumbers
@@ -155,7 +155,7 @@ class NameGatherer {
   readonly #lastRows: Uint32Array
   /** The number of rows that are not erased. */
   #count = 0
-  /** The index of each property name in the arrays below. */
+  /** For each property name, its index in the arrays below. */
   readonly #places = new Map<string, number>()
   readonly #types: (PropertyType | null)[] = []
   readonly #eventSets: NumberSet[] = []

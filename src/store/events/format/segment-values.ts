@@ -285,9 +285,9 @@ export interface ValuesPlan {
   readonly digits: string
 }
 
-/** The plan for values as JSON. */
+/** The plan for values that are stored as JSON. */
 export const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
-/** The plan for values as numbers. */
+/** The plan for values that are stored as numbers. */
 export const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
 
 /** Chooses the encoding of values. The first value suggests an encoding, which is then checked for all values. */

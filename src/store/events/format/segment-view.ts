@@ -64,7 +64,7 @@ export interface ColumnIndex {
   readonly ids: Uint16Array
 }
 
-/** A decoded column: its index and its values. */
+/** A decoded column: which value each row has, and the values. */
 export interface ColumnView extends ColumnIndex {
   readonly entry: ColumnEntry
   /** The distinct values. Empty for a mirror, because there the value of a row is its distinct_id. */

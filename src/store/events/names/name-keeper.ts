@@ -44,7 +44,7 @@ export interface NamedProject {
   textOf(distinctId: number): string
 }
 
-/** What the keeper needs. */
+/** What a `NameKeeper` needs. */
 export interface NameKeeperOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables

@@ -35,7 +35,7 @@ const LASTING_SHARE = 3 / 4
 /** The facts in a writable form, while they are collected. */
 type Growing<Facts> = { -readonly [Name in keyof Facts]: Facts[Name] }
 
-/** The facts about a name. */
+/** The facts about one name. */
 class Entry {
   readonly name: string
   count = 0
@@ -115,7 +115,7 @@ export type PackedProjectNames = readonly [
   properties: readonly (readonly [...PackedEntry, type: number, events: PackedNumbers])[],
 ]
 
-/** The names of one project. */
+/** The names of the events and properties of one project. */
 export class ProjectNames {
   readonly #projectId: number
   #events = new Map<string, EventEntry>()

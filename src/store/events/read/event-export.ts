@@ -12,7 +12,7 @@ import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
 
-/** From what an export is read. */
+/** What an export reads from. */
 export interface ExportSource {
   readonly segments: SegmentTables
   readonly filter: EventFilter

@@ -13,7 +13,7 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn, storedColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** What a filter needs. */
+/** What an `EventFilter` needs. */
 export interface EventFilterOptions {
   readonly query: EventCriteria
   /** The distinct ID number of the requested distinct_id. Null: any distinct_id is wanted. */

@@ -8,7 +8,7 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { EventFilter, type EventFilterOptions } from './event-filter.ts'
 
-/** What a search needs. */
+/** What an `EventSearch` needs, in addition to its filter. */
 export interface EventSearchOptions extends EventFilterOptions {
   readonly query: EventListQuery
   /** All segments of the project. */
@@ -16,7 +16,7 @@ export interface EventSearchOptions extends EventFilterOptions {
   readonly open: (firstSequence: number) => SegmentView
 }
 
-/** An event that was found. */
+/** An event that was found, as a candidate for the page. */
 export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number

@@ -17,7 +17,7 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
 
-/** From what a timeline is built. */
+/** What a timeline is built from. */
 export interface TimelineSources {
   /**
    * The distinct ID numbers of the person. For each of them, the sequence number after which its events belong to the

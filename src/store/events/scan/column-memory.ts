@@ -43,7 +43,7 @@ const HEAD_WORDS = 2
 /** The number of words for each list: one with its kind, and one with its length. */
 const LIST_WORDS = 2
 
-/** The access of one thread to the shared columns. */
+/** Gives one thread access to the shared columns. */
 export class ColumnMemory {
   readonly #blocks: SharedBlocks
 

@@ -122,21 +122,21 @@ export interface ColumnShape<Column> extends ColumnForm<Column> {
   isShared(column: Column): boolean
 }
 
-/** The times of the events. */
+/** The kind of column that contains the times of the events. */
 export const TIMES = shapeOf<SegmentTimes>({
   numbersOf: ({ offsets }) => [offsets],
   restOf: ({ base }) => base,
   columnOf: ([offsets], base) => ({ base, offsets }) as SegmentTimes,
 })
 
-/** The distinct ID numbers of the events. */
+/** The kind of column that contains the distinct ID numbers of the events. */
 export const DISTINCT_IDS = shapeOf<DistinctIds>({
   numbersOf: ({ ids }) => [ids],
   restOf: ({ largest }) => largest,
   columnOf: ([ids], largest) => ({ ids, largest }) as DistinctIds,
 })
 
-/** The rows in name order. */
+/** The kind of column that contains the rows in name order. */
 export const NAME_ROWS = shapeOf<NameRows>({
   numbersOf: ({ starts, rows }) => [starts, rows],
   restOf: ({ values }) => values.slice(1),
@@ -145,14 +145,14 @@ export const NAME_ROWS = shapeOf<NameRows>({
   valuesOf: ({ values }) => values,
 })
 
-/** For each row, its position in name order. */
+/** The kind of column that contains, for each row, its position in name order. */
 export const PLACES = shapeOf<Uint16Array>({
   numbersOf: (places) => [places],
   restOf: () => null,
   columnOf: ([places]) => places as Uint16Array,
 })
 
-/** The column of names, of elements, or of a property. */
+/** The kind of column that contains the event names, the elements, or a property. */
 export const PLACED = shapeOf<PlacedColumn>({
   numbersOf: ({ ids, values }) => (values instanceof Float64Array ? [ids, values] : [ids]),
   // The list of values begins with the missing value, which JSON cannot express. In its place, `first` is stored.
@@ -170,7 +170,7 @@ export const PLACED = shapeOf<PlacedColumn>({
   isShared: ({ values }) => values.length > 1,
 })
 
-/** The sessions as the bytes of their ids. */
+/** The kind of column that contains the session ids, as bytes. */
 export const SESSION_IDS = shapeOf<SessionIds>({
   numbersOf: ({ ids, uuids }) => (uuids === null ? [] : [ids, uuids]),
   restOf: () => null,

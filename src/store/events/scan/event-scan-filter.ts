@@ -63,7 +63,7 @@ export interface Candidates {
   count: number
 }
 
-/** Decides which candidates pass. */
+/** A filter, which decides for each candidate whether it passes. */
 export interface RowFilter {
   /** True if the filter reads `owners`. If false, the filter may run before the owners are looked up. */
   readonly needsOwners: boolean
@@ -87,7 +87,7 @@ export interface RowFilter {
  * long for a single value.
  */
 const TESTS_BETWEEN_CHECKS = 64
-/** The verdict on a value that is not tested yet. */
+/** Stands for a value that was not tested yet. */
 const UNKNOWN = 0
 /** For each column of group keys: the same column without the keys that belong to a deleted group type. */
 const LATER_COLUMNS = new WeakMap<

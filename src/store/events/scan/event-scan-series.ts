@@ -31,7 +31,7 @@ interface CompiledSeries {
   readonly filter: RowFilter | null
 }
 
-/** The series of one scan. */
+/** The series of one scan, with their names and filters. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
   /** The event names of all series together. Null: a series has events with any name. */

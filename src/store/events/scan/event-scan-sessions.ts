@@ -24,7 +24,7 @@ const VERSION_BITS = 0xf0
 const VERSION_7 = 0x70
 const SLOTS_START = 4096
 
-/** The sessions of the events of a segment. */
+/** The sessions to which the events of a segment belong. */
 export interface SessionColumn {
   /** For each position in name order, the index in `numbers` of the event's session. */
   readonly ids: Uint16Array
@@ -32,7 +32,7 @@ export interface SessionColumn {
   readonly numbers: Uint32Array
 }
 
-/** The numbers of the sessions of one project, from 1 on. */
+/** Gives numbers to the sessions of one project, from 1 on. */
 export class SessionNumbers {
   #count = 0
   /** The bytes of the ids, four 32-bit words for each number. */

@@ -18,9 +18,9 @@ const COMPARED_WORDS = 1024
 
 interface KnownProject {
   readonly owners: OwnerTable
-  /** The number of events that erasures had removed. */
+  /** The number of events that erasures had removed from the project. */
   readonly erased: number
-  /** The version of the group types in `ProjectFacts`. */
+  /** The text `groupTypesVersion` of `ProjectFacts`, which changes when a group type is deleted. */
   readonly groupTypesVersion: string
   /**
    * The number of the version of the project's events: a new one begins when earlier results cannot be corrected. A

@@ -29,7 +29,7 @@ const ENTRY_BYTES = 12
  */
 const FILTER_PIECE_BYTES = 65_472
 
-/** The tables of the index. */
+/** The tables in which the runs are stored. */
 export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 
 /** The directory of a published run. */

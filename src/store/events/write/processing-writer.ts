@@ -104,7 +104,7 @@ export class ProcessingWriter {
   readonly deadLetters: DeadLetters
   /** The events that were accepted but are not stored. What is added here waits for the next commit. */
   readonly dropped: DroppedWriter
-  /** The part of the store that stores events. */
+  /** The part of the store that stores events (ports/warehouse.ts). */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
   readonly #freePages: FreePageRelease

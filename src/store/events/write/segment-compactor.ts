@@ -18,7 +18,7 @@ import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './se
 /** The number of rows that the list contains for a segment that must not be merged. No real segment is so large. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
-/** What the compactor needs. */
+/** What a `SegmentCompactor` needs. */
 export interface CompactorOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables

@@ -323,7 +323,7 @@ function lastPageUpTo(directory: Buffer, place: number): number {
   return low - 1
 }
 
-/** The location of a value in a page, in bytes. */
+/** Where a value is in a page: the offsets of its first byte and of the byte after it. */
 export interface ValuePlace {
   readonly start: number
   readonly end: number
@@ -396,7 +396,7 @@ interface Member {
   readonly text: string
 }
 
-/** A property and its position. */
+/** A property, and its position. */
 interface PlacedMember extends Member {
   readonly place: number
 }

@@ -51,7 +51,7 @@ export class WholeProperties implements StoredProperties {
   settle(): void {}
 }
 
-/** From what paged properties are read. */
+/** What paged properties are read from. */
 export interface PagedSource {
   readonly directory: Buffer
   /** The JSON of the properties that changed after the pages were written, or null. */

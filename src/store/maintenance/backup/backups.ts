@@ -72,7 +72,7 @@ function summaryOf(folder: string, name: string): BackupSummary {
   return { name, createdAt, program, ...manifestTotals(manifest) }
 }
 
-/** The result of a check of backups. */
+/** The result of checking the backups of a folder. */
 export interface BackupCheck {
   readonly backups: number
   /** The number of different chunks. A chunk that several backups share counts once. */
@@ -157,13 +157,13 @@ export interface BackupOptions {
   readonly onProgress: (bytes: number) => void
 }
 
-/** The result of a backup. */
+/** What a backup has written. */
 export interface BackupResult {
   readonly name: string
   readonly entries: number
   readonly bytes: number
   readonly chunks: number
-  /** The number of chunks that did not yet exist in the folder. */
+  /** The number of chunks that this backup has added to the folder. */
   readonly newChunks: number
   readonly newBytes: number
   /** The names of the older backups that were removed. */
@@ -309,7 +309,7 @@ export interface RestoreOptions {
   readonly migrations?: readonly Migration[]
 }
 
-/** The result of a restore. */
+/** What a restore has done. */
 export interface RestoreResult {
   readonly name: string
   readonly createdAt: string

@@ -29,7 +29,7 @@ export class ChunkMemory {
   readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
   #bytes = Buffer.from(this.#memory.buffer)
 
-  /** The whole memory. The buffer becomes invalid when the memory grows. */
+  /** All of the memory, as a buffer. The buffer becomes invalid when the memory grows. */
   get bytes(): Buffer {
     return this.#bytes
   }
@@ -54,7 +54,7 @@ export interface Chunk {
   readonly entries: number
 }
 
-/** The bytes of a chunk do not match its name, or are not valid. */
+/** Thrown if the bytes of a chunk do not match its name, or cannot be decoded. */
 export class DamagedChunkError extends Error {
   override readonly name = 'DamagedChunkError'
 }

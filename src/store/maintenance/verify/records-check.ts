@@ -35,7 +35,7 @@ export type FaultListener = (where: string, what: string) => void
 
 /** The numbers and sums that were collected for one project. */
 class ProjectFigures {
-  /** The counters of the project, or null if there are none. */
+  /** The counters that are stored for the project, or null if there are none. */
   counters: { rows: number; distinctIds: number; segments: number } | null = null
   segments = 0
   /** The sequence number at which the next segment must begin. */
@@ -92,7 +92,7 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
     figures.textsHash += memberHash(numberInKey(key, 4), bytes)
   },
   person_projects: (figures, _key, bytes) => {
-    // `ProjectPersons` wrote the record, and its checksum matches.
+    // The cast is right: `ProjectPersons` wrote the record, and its checksum matches.
     figures.countedPersons = (unpack(bytes) as PersonCounters).persons
   },
   persons: (figures, key, bytes) => {
