@@ -72,7 +72,10 @@ export class EventCopy {
     for (const { job } of this.#erasures.values()) this.#order(job)
     thread.on('message', (news: SinkNews) => this.#heard(news))
     thread.on('error', (err) => {
-      log.error({ err }, 'The thread that copies events to the warehouse has ended. Tenrec starts it again.')
+      log.error(
+        { err },
+        'The thread that copies events to the warehouse has ended. Tenrec starts it again.',
+      )
     })
     this.#ended = new Promise((resolve) => {
       thread.once('exit', () => {
@@ -158,7 +161,10 @@ export class EventCopy {
     if (news.trouble !== null) this.#hadTrouble(news.trouble)
     else if (this.#trouble !== null) {
       this.#trouble = null
-      log.info({ waiting: news.state.waitingEvents }, 'Copying events to the warehouse works again.')
+      log.info(
+        { waiting: news.state.waitingEvents },
+        'Copying events to the warehouse works again.',
+      )
     }
   }
 

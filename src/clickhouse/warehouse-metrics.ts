@@ -34,11 +34,7 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     .counters('warehouse_rows_total', 'Events that ClickHouse has stored. Some are sent twice.', [])
     .with()
   const bytes = page
-    .counters(
-      'warehouse_bytes_total',
-      'Bytes that were sent to ClickHouse for these events.',
-      [],
-    )
+    .counters('warehouse_bytes_total', 'Bytes that were sent to ClickHouse for these events.', [])
     .with()
   const inserts = page
     .counters('warehouse_inserts_total', 'Inserts that ClickHouse has confirmed.', [])
@@ -51,7 +47,11 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     )
     .with()
   const segments = page
-    .counters('warehouse_segments_total', 'Segments whose copy in ClickHouse is complete, so most of their columns may be removed here.', [])
+    .counters(
+      'warehouse_segments_total',
+      'Segments whose copy in ClickHouse is complete, so most of their columns may be removed here.',
+      [],
+    )
     .with()
   page.onCollect(() => {
     const now = figures()

@@ -42,7 +42,10 @@ const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) =
     (now) => now.alone,
   ],
   cluster_messages_total: ['Messages that the brokers have stored.', (now) => now.messages],
-  cluster_message_bytes_total: ['Bytes of the messages that the brokers have stored.', (now) => now.messageBytes],
+  cluster_message_bytes_total: [
+    'Bytes of the messages that the brokers have stored.',
+    (now) => now.messageBytes,
+  ],
   cluster_control_changes_total: [
     'Catalogue changes made by this machine.',
     ({ control }) => control.made,

@@ -206,7 +206,10 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const toldMs = performance.now() - NOBODY_TOLD_MS
     return [...this.link.nobodySinceMs]
       .filter(([, sinceMs]) => sinceMs <= toldMs)
-      .map(([partition]) => `No replica of partition ${partition} answers. Check the machines that store it.`)
+      .map(
+        ([partition]) =>
+          `No replica of partition ${partition} answers. Check the machines that store it.`,
+      )
   }
 
   close(): void {

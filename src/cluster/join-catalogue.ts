@@ -43,8 +43,7 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   // this machine. It is tried up to three times, because the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
-  const how =
-    'first run `tenrec cluster forget-warehouse` on one of its machines'
+  const how = 'first run `tenrec cluster forget-warehouse` on one of its machines'
   throw new OperatorError(`The cluster has the warehouse ${known}. To use another one, ${how}.`)
 }
 
@@ -88,13 +87,12 @@ async function settled(control: ControlState, logger: Logger): Promise<void> {
     const now = performance.now()
     if (now > startedAtMs + JOIN_MS_MAX) {
       const what =
-        control.trouble ?? 'No majority of brokers answers, so the catalogue cannot be read. Check the brokers.'
+        control.trouble ??
+        'No majority of brokers answers, so the catalogue cannot be read. Check the brokers.'
       throw new OperatorError(what, { cause: control.failure })
     }
     if (now > tellAtMs) {
-      logger.warn(
-        'Waiting for a majority of the brokers, because they have the catalogue.',
-      )
+      logger.warn('Waiting for a majority of the brokers, because they have the catalogue.')
       tellAtMs = Number.POSITIVE_INFINITY
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))

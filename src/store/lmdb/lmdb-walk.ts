@@ -340,7 +340,8 @@ class Walk {
       pages >= 1 &&
       PAGE_HEADER_BYTES + bytes <= pages * this.#pageBytes &&
       first + pages - 1 <= this.#lastPage
-    if (!isPlausible) throw new LmdbFault(`page ${parent} refers to a large value at an impossible place`)
+    if (!isPlausible)
+      throw new LmdbFault(`page ${parent} refers to a large value at an impossible place`)
     for (let page = first; page < first + pages; page++) this.#meet(page)
     const head = readExactly(this.#descriptor, first * this.#pageBytes, PAGE_HEADER_BYTES)
     const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
@@ -372,7 +373,8 @@ class Walk {
         page += 8
         continue
       }
-      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and also in the list of free pages`)
+      if (this.#isMet(page))
+        throw new LmdbFault(`page ${page} is in use and also in the list of free pages`)
       this.#meet(page)
       page++
     }

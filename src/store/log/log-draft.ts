@@ -110,7 +110,9 @@ export class LogDraft {
 
   #requireRoom(): void {
     if (this.#room.freeBytes >= this.#bytes - this.#written) return
-    throw Object.assign(new Error('the disk has no room for the next file of the log'), { code: 'ENOSPC' })
+    throw Object.assign(new Error('the disk has no room for the next file of the log'), {
+      code: 'ENOSPC',
+    })
   }
 
   /**
@@ -180,7 +182,8 @@ export function writeAll(
   let missing = bytes
   while (missing > 0) {
     const written = writevSync(descriptor, rest, position + bytes - missing)
-    if (written === 0) throw Object.assign(new Error('the system has written no bytes'), { code: 'EIO' })
+    if (written === 0)
+      throw Object.assign(new Error('the system has written no bytes'), { code: 'EIO' })
     missing -= written
     if (missing > 0) rest = skipBytes(rest, written)
   }

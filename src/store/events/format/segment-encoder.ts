@@ -123,7 +123,8 @@ export class SegmentEncoder {
     quality: number,
   ): EncodedSegment {
     const { rows } = builder
-    if (rows === 0 || rows > SEGMENT_ROWS_MAX) throw new RangeError(`a segment cannot have ${rows} rows`)
+    if (rows === 0 || rows > SEGMENT_ROWS_MAX)
+      throw new RangeError(`a segment cannot have ${rows} rows`)
     this.#groups = []
     this.#quality = quality
     this.#projectId = projectId

@@ -208,7 +208,8 @@ export class SegmentView {
   /** The event names. The ids of rows are positions in `values`. */
   get names(): ColumnView {
     const entry = this.directory.columns.find((column) => column.role === ROLE_NAME)
-    if (entry === undefined) throw new DamagedRecordError(HEADERS, this.#headerKey, 'the segment has no event names')
+    if (entry === undefined)
+      throw new DamagedRecordError(HEADERS, this.#headerKey, 'the segment has no event names')
     return this.column(entry)
   }
 

@@ -229,7 +229,8 @@ async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   while (written < bytes.length) {
     const length = Math.min(PIECE_BYTES, bytes.length - written)
     const { bytesWritten } = await file.write(bytes, written, length, written)
-    if (bytesWritten === 0) throw Object.assign(new Error('the system has written no bytes'), { code: 'ENOSPC' })
+    if (bytesWritten === 0)
+      throw Object.assign(new Error('the system has written no bytes'), { code: 'ENOSPC' })
     written += bytesWritten
   }
 }

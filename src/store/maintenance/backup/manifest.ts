@@ -179,7 +179,8 @@ function parseOrNull(line: string): unknown {
  * edited it.
  */
 function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
-  if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it does not say which version made it'
+  if (typeof program !== 'string' || typeof createdAt !== 'string')
+    return 'it does not say which version made it'
   if (!isObject(environments)) return 'it has no tables'
   for (const part of PART_NAMES) {
     const tables = environments[part]

@@ -196,7 +196,8 @@ export class RecordsCheck {
     const { persons, countedPersons: counted, created, uuidsOfPersons, uuidsOfCreated } = figures
     const { idsOfPersons, idsOfOwners, linksOfPersons, linksOfOwners } = figures
     const where = `persons of project ${projectId}`
-    if (counted !== persons) this.#fault(where, `there should be ${counted} persons, but there are ${persons}`)
+    if (counted !== persons)
+      this.#fault(where, `there should be ${counted} persons, but there are ${persons}`)
     if (figures.pagesNamed !== figures.pages) {
       const what = `there should be ${figures.pagesNamed} pages of properties, but there are ${figures.pages}`
       this.#fault(where, what)
