@@ -148,8 +148,9 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 }
 
 /**
- * Counts the properties of persons, from the person number `from` downwards. In the result, `next` is the number with
- * which to continue. It is null if all persons were counted, or `bytesMax` bytes of them.
+ * Counts the properties of at most `personsMax` persons, from the person number `from` downwards, and stops when they
+ * have more than `bytesMax` bytes. If `isOver` ends the count earlier, `next` of the result is the person number with
+ * which to continue. Otherwise it is null.
  */
 export function countPersons(
   tables: EventTables,
