@@ -54,8 +54,8 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the highest sequence number that the old log ever had. It cannot only look at the last block, because the log
- * may be empty now. Some old logs did not record the number either.
+ * Returns the highest sequence number that the old log ever had: the recorded number or that of the last block,
+ * whichever is higher. The log may be empty now, and some old logs did not record the number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)

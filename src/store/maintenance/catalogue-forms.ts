@@ -85,8 +85,8 @@ export function hasForm(table: string, key: Buffer, bytes: Buffer): boolean {
 }
 
 /**
- * Returns the table in which every record of this table has its other part, or null if there is none. The other table
- * must not be empty if this table has records.
+ * Some tables contain only a part of each object, and another table contains the rest. Returns the other table of such
+ * a table, or null. The other table must not be empty if this table has records.
  */
 export function neededTable(table: string): string | null {
   return PARTS_OF[table as FlagsTable] ?? null

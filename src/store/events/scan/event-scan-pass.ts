@@ -84,8 +84,8 @@ export class Scan {
    */
   readonly #isPlain: boolean
   /**
-   * Not null if rows are found only by names and times, and one value is read: then the reader of this value. The
-   * events with each value can then be counted without reading them.
+   * The reader of the only value that is read, if rows are found only by names and times. The events with each value
+   * can then be counted without reading them. Otherwise null.
    */
   readonly #split: ValueReader | null
   /**
