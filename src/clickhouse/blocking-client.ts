@@ -7,7 +7,10 @@ import { refusal } from '../base/refusals.ts'
 import { QUERY_MS_MAX } from './limits.ts'
 
 const DOOR_THREAD = new URL('./query-thread.js', import.meta.url)
-/** The longest time that the calling thread is blocked. The query thread stops waiting for ClickHouse earlier. */
+/**
+ * The longest time for which the calling thread is blocked. It is longer than the time for which the query thread waits
+ * for ClickHouse, so normally the query thread gives up first and reports why.
+ */
 const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
 
 /** The data that the query thread receives when it starts. */
@@ -17,7 +20,7 @@ export interface QueryThreadData {
   readonly flag: Int32Array
 }
 
-/** The answer of the query thread. If `bytes` is null, `trouble` is the reason. */
+/** The answer of the query thread. If there is none, `bytes` is null and `trouble` says why. */
 export interface QueryThreadAnswer {
   readonly bytes: ArrayBuffer | null
   readonly trouble: string
@@ -40,7 +43,7 @@ export class BlockingClient {
     port.postMessage(sql)
     if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
       this.#open = null
-      // The query thread can be terminated at any moment, because it has no store open.
+      // Terminating the query thread is safe at any moment, because it has no store open.
       void thread.terminate()
       throw refusal('warehouse_away')
     }

@@ -1,7 +1,7 @@
 /**
  * The access to ClickHouse through its HTTP interface. It uses Node's own client, which keeps connections open and,
- * unlike fetch, sends rows without copying them. Every request can be repeated without harm: an insert replaces equal
- * rows, and a deletion names its rows.
+ * unlike fetch, sends rows without copying them. Repeating any request is harmless: an insert replaces equal rows, and
+ * a deletion says by a condition which rows it deletes.
  */
 import { once } from 'node:events'
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -12,7 +12,7 @@ import { ANSWER_BYTES_MAX, INSERT_MS_MAX, QUERY_MS_MAX } from './limits.ts'
 /** The error of a request to ClickHouse that failed. Its message never contains the password. */
 export class WarehouseError extends Error {
   override readonly name = 'WarehouseError'
-  /** True if ClickHouse answered with a refusal. Sending the same request again does not help then. */
+  /** True if ClickHouse itself refused the request. Sending the same request again then does not help. */
   readonly isRefusal: boolean
 
   constructor(message: string, isRefusal: boolean, cause?: unknown) {
@@ -43,12 +43,12 @@ export class ClickHouse {
   }
 
   /**
-   * Returns the whole answer to a statement, in its own memory. With `isAnywhere`, the statement runs outside of the
-   * database, so that it also works if the database does not exist. Throws `WarehouseError`.
+   * Returns the whole answer to a statement, in its own memory. With `isAnywhere`, the request names no database, so
+   * that the statement also works if the database does not exist yet. Throws `WarehouseError`.
    */
   ask(sql: string, { msMax = QUERY_MS_MAX, isAnywhere = false } = {}): Promise<Buffer> {
-    // ClickHouse sends the answer only when it is complete. Otherwise a failure in the middle would look like the end
-    // of the answer.
+    // Without `wait_end_of_query`, ClickHouse sends the beginning of an answer before it has all of it. A failure in
+    // the middle would then look like the end of the answer.
     const query = { wait_end_of_query: '1', ...this.#databaseOf(isAnywhere) }
     return this.#send(query, sql, msMax)
   }
@@ -101,8 +101,8 @@ export class ClickHouse {
       },
       signal: stopping === null ? timeout : AbortSignal.any([timeout, stopping]),
     })
-    // An error after the start of an answer is also reported by the code that reads its body. This listener only keeps
-    // the error from ending the process.
+    // If an error occurs after the start of an answer, the code that reads the body reports it. This listener only
+    // prevents that the same error ends the process.
     request.on('error', () => {})
     request.end(body)
     try {
@@ -133,12 +133,12 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
   const parts: Uint8Array[] = []
   let bytes = 0
   for await (const part of response) {
-    // A response without an encoding yields Buffers.
+    // The cast is right: a response without an encoding yields Buffers.
     const chunk = part as Buffer
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {
       throw new WarehouseError(
-        `An answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes.`,
+        `An answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes, so it was not read.`,
         true,
       )
     }

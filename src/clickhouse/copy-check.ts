@@ -1,7 +1,7 @@
 /**
- * Finds segments whose columns may be removed from the store, because ClickHouse has a complete copy. To find out, it
- * converts the answer of ClickHouse to columns again and compares them with the stored columns byte by byte. If the
- * copy is not complete, the segment is sent again and compared later.
+ * Finds segments whose columns may be removed from the store, because ClickHouse has a complete copy. It fetches the
+ * rows of a segment from ClickHouse, converts them to columns, and compares these byte by byte with the stored columns.
+ * If they differ, the events of the segment are sent again, and compared again later.
  */
 import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
@@ -12,13 +12,13 @@ import { RowReader } from './row-reader.ts'
 
 const DAY_MS = 86_400_000
 
-/** The dependencies of the check. */
+/** What the comparison of segments with their copies needs. */
 export interface CopyCheckOptions {
   readonly clickhouse: ClickHouse
   readonly store: StoredSegments
   /**
-   * The number of days after their arrival for which the store keeps events complete. Segments of older events are
-   * compared with their copies.
+   * The number of days for which the store keeps the columns of an event after it arrived. Only segments whose events
+   * are all older are compared with their copies.
    */
   readonly keepDays: number
   /** Sends the events of a segment again. */
@@ -35,9 +35,9 @@ export class CopyCheck {
   }
 
   /**
-   * Returns the next segment whose copy is complete, or null if there is none now. `confirmed` contains, for each
-   * project, the sequence number up to which ClickHouse has confirmed the events. Throws `WarehouseError` and
-   * `DamagedRecordError`.
+   * Compares old segments with their copies until it finds one whose copy is complete, and returns it. Returns null if
+   * there is none now. `confirmed` contains, for each project, the sequence number up to which ClickHouse has confirmed
+   * the events. Throws `WarehouseError` and `DamagedRecordError`.
    */
   async next(nowMs: number, confirmed: ReadonlyMap<number, number>): Promise<CopiedSegment | null> {
     const { store, keepDays } = this.#options

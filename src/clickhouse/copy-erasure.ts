@@ -1,7 +1,7 @@
 /**
- * Erases the events in ClickHouse that an erasure job has erased in the store, by the same criteria. It checks
- * repeatedly until no such event is left. If a deletion was lost, it is requested again. The receipt of the erasure
- * waits for the end.
+ * Deletes the events of an erasure job from ClickHouse, by the same criteria by which the store has erased them. It
+ * counts the matching events repeatedly, and requests their deletion again, until none is left: a deletion may get
+ * lost. Only then does the erasure get its receipt.
  */
 import type { ErasedJob } from '../ports/warehouse.ts'
 import type { ErasureRule } from '../rules/events/erasure.ts'
@@ -20,19 +20,19 @@ import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
 
 const MONTH_BYTES = 20
 
-/** The dependencies of an erasure in ClickHouse. */
+/** What an erasure in ClickHouse needs. */
 export interface CopyErasureOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
   readonly store: Pick<StoredSegments, 'erasure'>
   /**
-   * True if no other machine writes to the table. If all events of a month are to be erased, the month can then be
-   * dropped.
+   * True if no other machine writes to the table. Only then may a whole month be dropped if all its events are to be
+   * erased: another machine could be adding events to that month.
    */
   readonly isAlone: boolean
 }
 
-/** Carries out erasures in ClickHouse. */
+/** Carries out erasure jobs in ClickHouse, one step at a time. */
 export class CopyErasure {
   readonly #options: CopyErasureOptions
 
@@ -60,8 +60,8 @@ export class CopyErasure {
   }
 
   /**
-   * Drops the months whose events match `condition` without exception. Returns true if other months contain rows to
-   * delete.
+   * Drops each month in which all events match `condition`. Returns true if other months contain matching events, which
+   * must be deleted row by row.
    */
   async #dropMonths(condition: string): Promise<boolean> {
     const { clickhouse, isAlone } = this.#options
@@ -82,7 +82,7 @@ export class CopyErasure {
 }
 
 /**
- * Returns conditions for the rows that an erasure erases, with the meaning of `isMeant` in
+ * Returns SQL conditions for the rows of the events that an erasure erases, by the rules of `isMeant` in
  * rules/events/erasure-match.ts. Each condition covers some of the rows, and together they cover all of them.
  */
 export function conditionsOf(projectId: number, target: ErasureTarget): readonly string[] {

@@ -9,10 +9,10 @@ import type { ClickHouse } from './clickhouse.ts'
 import { INSERT_MS_MAX, PARTITION_MONTHS_MAX } from './limits.ts'
 
 const TABLE = 'tenrec_events'
-/** The value of `month` for events that are older than the oldest month that has its own partition. */
+/** The value of `month` for events from before the oldest month that has a partition of its own. */
 const OLD_MONTH = 190_001
 
-/** The columns, in the order in which row-encoder.ts writes their bytes. */
+/** The names and types of the columns. row-encoder.ts writes their bytes in this order. */
 const COLUMNS = [
   'project UInt32',
   'sequence UInt64',
@@ -42,13 +42,13 @@ export async function createSchema(clickhouse: ClickHouse, database: string): Pr
 /** The beginning of an insert statement. The rows follow it. */
 export const INSERT_ROWS = `INSERT INTO ${TABLE} (${COLUMNS.map((column) => column.split(' ')[0] ?? '').join(', ')}) FORMAT RowBinary`
 
-/** Returns the query for the largest sequence number of a project. Its answer is a u64. */
+/** Returns the query for the largest sequence number that ClickHouse has of a project. The answer is a u64. */
 export function lastSequenceQuery(projectId: number): string {
   return `SELECT max(sequence) FROM ${TABLE} WHERE project = ${projectId} FORMAT RowBinary`
 }
 
 /**
- * Returns the query for the events of a project after a sequence number, in any order. For each event, its answer has a
+ * Returns the query for the events of a project after a sequence number, in any order. For each event, the answer has a
  * sequence number (u64) and a UUID (16 bytes).
  */
 export function uuidsQuery(projectId: number, after: number): string {
@@ -56,8 +56,9 @@ export function uuidsQuery(projectId: number, after: number): string {
 }
 
 /**
- * Returns the partition of an event: the month of its timestamp, if it is near the month in which it arrived. Clients
- * choose the timestamp freely, and could otherwise create more partitions than ClickHouse can handle.
+ * Returns the partition of an event, as a number such as 202511: the month of its timestamp, but at most one month
+ * after the month in which it arrived. Events with much older timestamps share one partition. Clients choose the
+ * timestamp freely, and could otherwise create more partitions than ClickHouse can handle.
  */
 export function monthOf(timeMs: number, arrivedMs: number): number {
   const arrival = monthNumber(arrivedMs)
@@ -73,13 +74,13 @@ function monthNumber(timeMs: number): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
 
-/** Returns the query for the number of rows that match a condition. Its answer is a u64. */
+/** Returns the query for the number of rows that match a condition. The answer is a u64. */
 export function countQuery(condition: string): string {
   return `SELECT count() FROM ${TABLE} WHERE ${condition} FORMAT RowBinary`
 }
 
 /**
- * Returns the query for the partitions that contain rows that match a condition. For each of them, its answer has the
+ * Returns the query for the partitions that contain rows that match a condition. For each partition, the answer has the
  * month (u32), the number of all rows (u64) and the number of matching rows (u64).
  */
 export function monthsQuery(condition: string): string {
@@ -99,14 +100,14 @@ export function dropOfMonth(month: number): string {
   return `ALTER TABLE ${TABLE} DROP PARTITION ${month}`
 }
 
-/** Returns the query for the number of deletions that are not carried out yet. Its answer is a u64. */
+/** Returns the query for the number of deletions that ClickHouse has not finished. The answer is a u64. */
 export function unfinishedQuery(database: string): string {
   return `SELECT count() FROM system.mutations WHERE database = ${literal(database)} AND table = ${literal(TABLE)} AND NOT is_done FORMAT RowBinary`
 }
 
 /**
  * Returns the query for the values of a property in some events, or for the elements of the events if `key` is null.
- * For each event, in order, its answer has a sequence number (u64) and a text. Equal rows may occur twice.
+ * For each event, in order, the answer has a sequence number (u64) and a text. The same row may occur twice.
  */
 export function columnQuery(
   projectId: number,
@@ -123,8 +124,9 @@ export function columnQuery(
 }
 
 /**
- * Returns the query for all columns that a segment may give away, for some events. For each event, in order, its answer
- * has a sequence number (u64), keys, texts and elements. Equal rows may occur twice.
+ * Returns the query for all columns that a segment may give away, in a range of events. For each event, in order, the
+ * answer has a sequence number (u64), the keys and texts of its properties, and its elements. The same row may occur
+ * twice.
  */
 export function rowsQuery(projectId: number, from: number, to: number): string {
   return `SELECT sequence, keys, texts, elements_chain FROM ${TABLE} WHERE project = ${projectId} AND sequence >= ${from} AND sequence <= ${to} ORDER BY sequence FORMAT RowBinary`

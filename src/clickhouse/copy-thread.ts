@@ -1,4 +1,7 @@
-/** The thread that copies events to ClickHouse. It sends events, pauses, and reports its progress to the daemon. */
+/**
+ * The thread that copies events to ClickHouse. It sends events, waits for new ones, and reports its progress to the
+ * daemon.
+ */
 import { setPriority } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -11,33 +14,38 @@ import { CopyErasure } from './copy-erasure.ts'
 import { EventSink, type SinkState } from './event-sink.ts'
 import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
 
-/** The niceness of the thread. Threads that answer requests have a higher priority. */
+/**
+ * The niceness of the thread. The operating system prefers the threads that answer requests, whose niceness is lower.
+ */
 const NICENESS = 15
-/** How often the thread checks whether ClickHouse has carried out an erasure. */
+/** The interval, in milliseconds, at which the thread checks whether ClickHouse has carried out an erasure. */
 const ERASURE_LOOK_MS = 200
 const RETRY_MS_MIN = RETRY_MS_MAX / 10
 
-/** The settings of the thread at its start. */
+/** What the thread receives when it starts. */
 export interface SinkThreadData {
   readonly dataDir: string
   readonly address: string
-  /** True if no other machine writes to the table. */
+  /** True if no other machine writes to the table in ClickHouse. */
   readonly isAlone: boolean
-  /** The number of days for which the store keeps events complete. Null means forever. */
+  /**
+   * The number of days for which the store keeps the columns of an event after it arrived. Null: they are never
+   * removed.
+   */
   readonly keepDays: number | null
 }
 
-/** A message to the thread: an order to end, or the job whose events are to be erased in ClickHouse. */
+/** A message from the daemon to the thread: an order to end, or a job whose events are to be erased in ClickHouse. */
 export type SinkOrder = 'stop' | ErasedJob
 
-/** A report of the thread. */
+/** A report of the thread to the daemon about the last step. */
 export interface SinkNews {
   readonly state: SinkState
-  /** The reason why nothing is sent, or null. */
+  /** The reason why the last step failed, or null. */
   readonly trouble: string | null
-  /** The job whose events are now erased in ClickHouse, or null. */
+  /** The job whose last events were erased in ClickHouse in this step, or null. */
   readonly erased: ErasedJob | null
-  /** A segment whose columns may be removed from the store, or null. */
+  /** A segment whose columns may now be removed from the store, or null. */
   readonly copied: CopiedSegment | null
 }
 
@@ -83,7 +91,7 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
       try {
         isMore = await sink.step()
         erased = await eraseNext()
-        // Segments are not compared while events are being deleted in ClickHouse, because their copies change.
+        // While ClickHouse deletes events, a copy may be incomplete for that reason alone, so nothing is compared.
         if (!isMore && jobs.length === 0) {
           copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
         }

@@ -11,7 +11,7 @@ import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.
 
 const SINK_THREAD = new URL('./copy-thread.js', import.meta.url)
 
-/** The dependencies of the copy in ClickHouse. */
+/** What the daemon passes to its copy in ClickHouse. */
 export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
@@ -28,8 +28,8 @@ interface Erasing {
 }
 
 /**
- * Opens the copy that the settings of a daemon ask for. Returns null if they ask for none. `onNews` is called when
- * `takeNews` has something to return.
+ * Opens the copy for which the setting `warehouse` gives an address. Returns null without the setting. `onNews` is
+ * called when `takeNews` has something to return.
  */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
@@ -42,7 +42,7 @@ export function openCopy(
   return new EventCopy({ ...parts, dataDir, address, isAlone, keepDays, page, onNews })
 }
 
-/** The copy of stored events in ClickHouse. */
+/** Controls the copy of stored events in ClickHouse, from the main thread of the daemon. */
 export class EventCopy {
   readonly #options: EventCopyOptions
   #thread: Worker | null = null
@@ -72,21 +72,24 @@ export class EventCopy {
     for (const { job } of this.#erasures.values()) this.#order(job)
     thread.on('message', (news: SinkNews) => this.#heard(news))
     thread.on('error', (err) => {
-      log.error({ err }, 'The thread that copies events to the warehouse ended and is replaced.')
+      log.error(
+        { err },
+        'The thread that copies events to the warehouse has ended. Tenrec starts it again.',
+      )
     })
     this.#ended = new Promise((resolve) => {
       thread.once('exit', () => {
         resolve(null)
         if (this.#isClosing) return
-        this.#hadTrouble('The thread that copies events to the warehouse has ended.')
+        this.#hadTrouble('The thread that copies events has ended. Tenrec starts it again.')
         this.#restart = setTimeout(() => this.start(), RETRY_MS_MAX)
       })
     })
   }
 
   /**
-   * Erases the events of a job in ClickHouse, after the store has erased them. Resolves when ClickHouse contains none
-   * of them any more.
+   * Erases the events of a job in ClickHouse, after the store has erased them. Resolves when ClickHouse has no event of
+   * the job any more.
    */
   readonly erase = (job: ErasedJob): Promise<void> => {
     const name = `${job.projectId} ${job.number}`
@@ -103,7 +106,7 @@ export class EventCopy {
     return erasing.done
   }
 
-  /** The current problems of the copy, as sentences. */
+  /** The current problems of the copy, as sentences for `/_health`. */
   get troubles(): readonly string[] {
     const strangers = this.#news?.state.strangers ?? []
     return [
@@ -112,7 +115,7 @@ export class EventCopy {
         : [`No events are copied to the warehouse: ${this.#trouble}`]),
       ...strangers.map(
         (project) =>
-          `The warehouse has other events of project ${project} than this store, so none are copied. See docs/WAREHOUSE.md.`,
+          `The warehouse has events of project ${project} that this store does not have, so none are copied. See docs/WAREHOUSE.md.`,
       ),
     ]
   }
@@ -128,7 +131,7 @@ export class EventCopy {
     return { copied: this.#copied.splice(0), erasedCopies: this.#erased.splice(0) }
   }
 
-  /** Ends the thread, so that it closes its store. Running requests to ClickHouse are aborted. */
+  /** Ends the thread and waits until it has closed its store. Running requests to ClickHouse are aborted. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#restart)
@@ -158,7 +161,10 @@ export class EventCopy {
     if (news.trouble !== null) this.#hadTrouble(news.trouble)
     else if (this.#trouble !== null) {
       this.#trouble = null
-      log.info({ waiting: news.state.waitingEvents }, 'Events are copied to the warehouse again.')
+      log.info(
+        { waiting: news.state.waitingEvents },
+        'Copying events to the warehouse works again.',
+      )
     }
   }
 
@@ -167,7 +173,7 @@ export class EventCopy {
     if (this.#trouble === null && !this.#isClosing) {
       this.#options.log.warn(
         { trouble },
-        'No events can be copied to the warehouse. It will be tried again.',
+        'No events can be copied to the warehouse. Tenrec will try again.',
       )
     }
     this.#trouble = trouble

@@ -1,8 +1,8 @@
 /**
- * Sends stored events to ClickHouse, for each project in the order of their sequence numbers. An event may be sent
- * twice, but is stored once. ClickHouse itself tells where to continue: after its largest sequence number. An
- * interrupted insert may have stored its rows in some month partitions and not in others. Therefore, as many of the
- * last sequence numbers as one insert may span are sent again. ClickHouse merges equal rows into one.
+ * Sends stored events to ClickHouse, for each project in the order of their sequence numbers. After a start, it
+ * continues after the largest sequence number that ClickHouse has. But an interrupted insert may have stored its rows
+ * in some month partitions and not in others. Therefore it first sends as many of the last sequence numbers again as
+ * one insert can span. ClickHouse merges equal rows into one, so an event that is sent twice is stored once.
  */
 
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
@@ -11,30 +11,33 @@ import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './copy
 import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
 
-/** The number of rows that are compared to find out whether a copy was made from this store, and the bytes of each. */
+/**
+ * The number of rows that are compared to find out whether a copy was made from this store, and the bytes that
+ * ClickHouse sends for each.
+ */
 const WITNESS_ROWS = 64
 const WITNESS_BYTES = 24
 
-/** The dependencies of an `EventSink`. */
+/** What an `EventSink` needs: where to read and where to send. */
 export interface EventSinkOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
   readonly store: StoredSegments
 }
 
-/** The progress of the copy. */
+/** The progress of the copy, as the thread reports it to the daemon. */
 export interface SinkState {
-  /** How many events ClickHouse has not confirmed yet. */
+  /** The number of events that ClickHouse has not confirmed yet. */
   readonly waitingEvents: number
   /**
    * The arrival time of the oldest event that is not confirmed, in milliseconds since 1970. Null if all are confirmed.
    */
   readonly waitingSinceMs: number | null
-  /** The rows, bytes and inserts that ClickHouse has confirmed since the thread started. */
+  /** The numbers of rows, bytes and inserts that ClickHouse has confirmed since the thread started. */
   readonly rows: number
   readonly bytes: number
   readonly inserts: number
-  /** The projects whose events in ClickHouse were not copied from this store. Nothing is sent for them. */
+  /** The projects of which ClickHouse has events that were not copied from this store. Nothing is sent for them. */
   readonly strangers: readonly number[]
 }
 
@@ -56,8 +59,8 @@ export class EventSink {
   }
 
   /**
-   * Sends at most one insert. Returns true if more can be sent at once. Throws `DamagedRecordError`, and
-   * `WarehouseError`, after which it is unknown whether the rows were stored.
+   * Sends at most one insert. Returns true if further events wait. Throws `DamagedRecordError` and `WarehouseError`.
+   * After a `WarehouseError`, it is unknown whether the rows were stored.
    */
   async step(): Promise<boolean> {
     const { clickhouse, store, database } = this.#options
@@ -79,7 +82,8 @@ export class EventSink {
 
   /**
    * Returns, for each project, the sequence number up to which ClickHouse confirmed the events at least COPY_SETTLED_MS
-   * ago. After this time, the kernel of its machine has flushed them to the disk. The result is empty until then.
+   * ago. By then, the kernel of the machine with ClickHouse has written them to its disk, so they survive a power cut.
+   * The result is empty until the first events are that old.
    */
   settled(nowMs: number): ReadonlyMap<number, number> {
     if (nowMs >= this.#noted.atMs + COPY_SETTLED_MS) {
@@ -118,8 +122,8 @@ export class EventSink {
 
   /** Adds the rows of a project to the next insert. Returns the sequence number up to which they were added. */
   #gather(projectId: number, confirmed: number, last: number): number {
-    // The rows must not span more sequence numbers than this, because exactly so many are sent again after an
-    // interrupted insert.
+    // The rows of an insert must not span more sequence numbers than this. After an interrupted insert, exactly this
+    // number of sequence numbers is sent again.
     const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
     let through = confirmed
     let bytes = 0
@@ -147,7 +151,7 @@ export class EventSink {
     this.#inserts++
   }
 
-  /** Determines the sequence number from which on events of a project are sent. */
+  /** Finds out after which sequence number the events of a project are to be sent. */
   async #open(projectId: number, last: number): Promise<void> {
     if (this.#strangers.has(projectId)) return
     const answer = await this.#options.clickhouse.ask(lastSequenceQuery(projectId))

@@ -1,6 +1,6 @@
 /**
- * Fetches columns from ClickHouse that segments have given away. If segments are read in order, it reads ahead: each
- * read fetches four times as many rows as the one before.
+ * Fetches columns that segments have given away to ClickHouse. If segments are read in order, it reads ahead: each
+ * fetch covers four times as many rows as the fetch before.
  */
 import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
 import { findColumnsIn } from '../store/events/read/segment-texts.ts'
@@ -24,7 +24,10 @@ export interface WaitingAsker {
   ask(sql: string): Buffer
 }
 
-/** Lets this thread read columns that segments have given away. ClickHouse is asked when the first column is needed. */
+/**
+ * Lets this thread read columns that segments have given away. The connection to ClickHouse is opened when the first
+ * such column is needed.
+ */
 export function openColumns(address: string): void {
   findColumnsIn(new FetchedColumns(new BlockingClient(address)))
 }

@@ -1,4 +1,7 @@
-/** The thread behind `BlockingClient`: it asks ClickHouse while another thread is blocked until the answer arrives. */
+/**
+ * The thread behind `BlockingClient`. It sends statements to ClickHouse and receives the answers, while the thread that
+ * needs them is blocked.
+ */
 import { workerData } from 'node:worker_threads'
 import { parseWarehouse } from '../config/warehouse-address.ts'
 import type { QueryThreadAnswer, QueryThreadData } from './blocking-client.ts'

@@ -11,16 +11,16 @@ import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
 const EMPTY = 0
 const DAY_MS = 86_400_000
 
-/** The encoded rows of one insert. */
+/** The encoded rows of one insert. The same object is used for one insert after the other. */
 export class RowEncoder {
   readonly #target = new JsonBytes()
-  /** The texts of the current segment. The next segment reuses the memory. */
+  /** The memory for the texts of the current segment. The next segment reuses it. */
   #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
   #day = Number.NaN
   #arrivalDay = Number.NaN
   #month = 0
-  /** How many rows were added since `reset`. */
+  /** The number of rows that were added since `reset`. */
   rows = 0
 
   /** The number of bytes of the added rows. */
@@ -46,14 +46,14 @@ export class RowEncoder {
 
   /**
    * Adds the events of a segment with sequence numbers above `after`, up to `through`, until the insert is full.
-   * Returns the sequence number of the last event that was read. Erased events are skipped. Throws
-   * `DamagedRecordError`. Cost: about 4 us for an event with 25 properties.
+   * Returns the sequence number up to which it got. Erased events are skipped. Throws `DamagedRecordError`. Cost: about
+   * 4 us for an event with 25 properties.
    */
   add(segment: SegmentTexts, after: number, through: number): number {
     const { view } = segment
     const { firstSequence, rows, projectId } = view.summary
     const { distinctIds, timestamps, arrivals, names } = view
-    // After a large segment, which is rare, its memory is released.
+    // A large segment is rare, so its memory is released instead of being kept for the next segment.
     if (this.#arena.bytes.length > BATCH_BYTES_MAX) this.#arena = new JsonBytes()
     const arena = this.#arena
     arena.length = 0
@@ -90,7 +90,10 @@ export class RowEncoder {
     return firstSequence + end - 1
   }
 
-  /** Returns the result of the function `monthOf`. It is faster if the row has the same days as the previous row. */
+  /**
+   * Returns what the function `monthOf` returns. It computes the month only if one of the two days differs from that of
+   * the previous row.
+   */
   #monthOf(timeMs: number, arrivedMs: number): number {
     const day = Math.floor(timeMs / DAY_MS)
     const arrivalDay = Math.floor(arrivedMs / DAY_MS)

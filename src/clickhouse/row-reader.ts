@@ -13,7 +13,7 @@ export class RowReader {
     return this.#at >= this.#bytes.length
   }
 
-  /** Reads a 64-bit integer below 2^53. */
+  /** Reads a 64-bit integer. Numbers from 2^53 on would lose precision; sequence numbers are smaller. */
   long(): number {
     this.#at += 8
     return Number(this.#bytes.readBigUInt64LE(this.#at - 8))

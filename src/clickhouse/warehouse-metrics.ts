@@ -1,7 +1,7 @@
 /** The metrics that `/metrics` shows if a daemon copies events to ClickHouse. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** The current figures of the copy. */
+/** The current values of these metrics. */
 export interface WarehouseFigures {
   readonly isAway: boolean
   readonly waitingEvents: number
@@ -34,11 +34,7 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     .counters('warehouse_rows_total', 'Events that ClickHouse has stored. Some are sent twice.', [])
     .with()
   const bytes = page
-    .counters(
-      'warehouse_bytes_total',
-      'Bytes of the events that ClickHouse has stored, as sent.',
-      [],
-    )
+    .counters('warehouse_bytes_total', 'Bytes that were sent to ClickHouse for these events.', [])
     .with()
   const inserts = page
     .counters('warehouse_inserts_total', 'Inserts that ClickHouse has confirmed.', [])
@@ -46,12 +42,16 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
   const failures = page
     .counters(
       'warehouse_failures_total',
-      'Failed attempts, after which ClickHouse is not tried for a while.',
+      'Failed attempts to reach ClickHouse. Tenrec pauses after each one.',
       [],
     )
     .with()
   const segments = page
-    .counters('warehouse_segments_total', 'Segments that may leave most columns to ClickHouse.', [])
+    .counters(
+      'warehouse_segments_total',
+      'Segments whose copy in ClickHouse is complete, so most of their columns may be removed here.',
+      [],
+    )
     .with()
   page.onCollect(() => {
     const now = figures()

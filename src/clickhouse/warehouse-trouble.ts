@@ -1,9 +1,12 @@
-/** Checks whether a warehouse can be used, for commands that inspect a machine. */
+/** Checks whether ClickHouse can be used, for commands that inspect a machine, such as `tenrec doctor`. */
 import { parseWarehouse } from '../config/warehouse-address.ts'
 import { ClickHouse, WarehouseError } from './clickhouse.ts'
 import { LOOK_MS_MAX } from './limits.ts'
 
-/** Returns the reason why ClickHouse does not answer the user in the address, or null if it does. */
+/**
+ * Asks ClickHouse a trivial question as the user in the address. Returns null if it answers, otherwise the reason why
+ * not.
+ */
 export async function warehouseTrouble(address: string): Promise<string | null> {
   const parsed = parseWarehouse(address)
   if (parsed === null) return 'the address is not valid'

@@ -4,10 +4,10 @@
  * a time. The next message contains all blocks that have arrived in the meantime. So blocks stay in the order in which
  * they were accepted, and a busy machine sends few large messages.
  *
- * If no majority of brokers answers within a second, either the local disk is enough, or events are refused, depending
- * on the setting. Blocks that the brokers do not have yet stay in the outbox and are sent later. Blocks that the
- * brokers have also stay, until enough replicas have processed and stored their events, so that nothing is lost if the
- * brokers lose everything.
+ * If no majority of brokers answers within a second, the setting decides whether the copy on the local disk is enough
+ * for an answer, or whether the events are refused. Blocks that the brokers do not have yet stay in the outbox and are
+ * sent later. Blocks that the brokers have stay too, until enough replicas have processed and stored their events. So
+ * nothing is lost, even if the brokers lose everything.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
@@ -30,12 +30,12 @@ import type { Announcements, NodeReport, SharedStream, StreamPosition } from './
 
 const AGAIN_MS = 50
 /**
- * The minimum time between two attempts to send lost blocks again, because the blocks of the last attempt may still be
- * on their way.
+ * The minimum time between two attempts to send lost blocks again. When it has passed, the blocks of the last attempt
+ * have arrived, or are lost again.
  */
 const SEND_AGAIN_MS = 3000
 
-/** The dependencies of an outbox. */
+/** What an outbox needs from the rest of the node. */
 export interface AcceptingOutboxOptions {
   /** Appends to the log of the outbox, one append at a time. */
   readonly append: (task: AppendTask) => Promise<AppendResult>
@@ -50,7 +50,7 @@ export interface AcceptingOutboxOptions {
   readonly isMajorityNeeded: boolean
   /** The number of replicas that must have stored the events of a block before the outbox drops the block. */
   readonly copies: number
-  /** Called when blocks may be dropped, with the number of the last one. */
+  /** Called when the outbox need not keep blocks any more, with the number of the last such block. */
   readonly onStored: (through: number) => void
 }
 
@@ -67,7 +67,7 @@ interface Sending {
   readonly message: Buffer
 }
 
-/** The outbox of this process. */
+/** The outbox of one partition on this machine. */
 export class AcceptingOutbox {
   readonly #options: AcceptingOutboxOptions
   /** The number of the newest block in the log of the outbox. */
@@ -83,8 +83,8 @@ export class AcceptingOutbox {
   #isSending = false
   #isClosed = false
   /**
-   * Changes with each incarnation of the stream, and whenever blocks are given up or sent again. The confirmation of a
-   * message from an earlier epoch is ignored.
+   * The number of the current epoch. A new epoch begins with each incarnation of the stream, and whenever blocks are
+   * given up or sent again. The confirmation of a message from an earlier epoch is ignored.
    */
   #epoch = 0
   /**
@@ -104,7 +104,8 @@ export class AcceptingOutbox {
    */
   readonly #stored = new Map<string, { readonly place: number; readonly atMs: number }>()
   /**
-   * `alone`: answers that did not wait for a majority of brokers. The others count the sent messages and their bytes.
+   * `alone`: the number of commits that were answered without a majority of brokers. The other two count the messages
+   * that the brokers have confirmed, and their bytes.
    */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
@@ -141,9 +142,9 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Appends blocks like `WorkerPool.append`, but trims only blocks that the brokers have. If the settings require a
-   * majority of brokers, `replicated` resolves with null when the brokers have the blocks, or with the refusal for the
-   * requests.
+   * Appends blocks to the log of the outbox, as `WorkerPool.append` does, but removes old blocks only if the brokers
+   * have them. If the settings require a majority of brokers, `replicated` resolves with null when the brokers have the
+   * blocks, or with the refusal for the requests.
    */
   async append(task: AppendTask): Promise<AppendResult> {
     const first = this.#last + 1
@@ -351,9 +352,9 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Drops the blocks that enough replicas have stored. It waits some time for further replicas that make progress.
-   * Brokers may lose messages that they have confirmed. A replica that has read the whole stream then lacks a block,
-   * and this sends the block again.
+   * Handles the report of a replica: drops the blocks that enough replicas have stored. If further replicas still make
+   * progress, it waits some time for them. Brokers may lose messages that they have confirmed. A replica that has read
+   * the whole stream then still lacks a block. In this case, it sends the block again.
    */
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options
@@ -386,9 +387,9 @@ export class AcceptingOutbox {
     if (now - this.#sentAgainAtMs < SEND_AGAIN_MS) return
     this.#sentAgainAtMs = now
     log.refresh()
-    // Blocks that were dropped are only in backups.
+    // The log no longer has the block, because it was dropped earlier. Only backups of replicas have its events.
     if ((log.extent()?.first ?? this.#last + 1) > number) return
-    logger.warn({ from: number }, 'The brokers have lost messages, which are sent again.')
+    logger.warn({ from: number }, 'The brokers have lost messages. Tenrec sends them again.')
     this.#epoch++
     this.#next = number
     this.#acked = number - 1

@@ -22,8 +22,8 @@ const HEAD_BYTES = 32
 const ENTRY_BYTES = 20
 const RUN = 2 ** 40
 /**
- * Smaller messages are not compressed. They come from a quiet machine, where compression would only add the delay of
- * another thread, and where the number of messages costs the brokers more than their bytes.
+ * Messages with fewer bytes than this are not compressed. They come from a quiet machine. Compression would delay its
+ * events, and would save little: small messages cost the brokers more by their number than by their bytes.
  */
 const COMPRESSED_BYTES_MIN = 4096
 /**
@@ -32,8 +32,8 @@ const COMPRESSED_BYTES_MIN = 4096
  */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 }
 /**
- * The size of the compressor's output buffer, as a fraction of the body. One buffer is usually enough; otherwise more
- * are allocated.
+ * The size of the compressor's output buffer, as a fraction of the body's size. One buffer is usually enough; otherwise
+ * zlib allocates more.
  */
 const CHUNK_PART = 0.2
 const CHUNK_BYTES_MIN = 16 * 1024
@@ -48,10 +48,10 @@ export function numberOf(place: number): number {
   return place % RUN
 }
 
-/** A block to be sent. */
+/** A block that is to be sent, with its place. */
 export interface PlacedBlock {
   readonly place: number
-  /** The block as returned by `LogBlockWriter.finish`. Its seal is ignored. */
+  /** The block, as `LogBlockWriter.finish` returns it. Its checksum is not used. */
   readonly block: Buffer
 }
 
@@ -62,7 +62,7 @@ interface BlockEntry {
   readonly events: number
 }
 
-/** The head of a message, before its bodies. */
+/** The decoded beginning of a message: everything before the bodies of the blocks. */
 export interface MessageHead {
   /** The name of the edge, as hex digits. */
   readonly edge: string
@@ -72,7 +72,10 @@ export interface MessageHead {
 /** Encodes the messages of one edge, one at a time. */
 export class MessageEncoder {
   readonly #edge: Uint8Array
-  /** A reused buffer. It must not change while it is being compressed. */
+  /**
+   * Memory for the bodies of one message, which is used again for the next one. It must not change while it is being
+   * compressed.
+   */
   #bodies = Buffer.alloc(0)
 
   constructor(edge: Uint8Array) {
@@ -158,6 +161,6 @@ async function compress(bytes: Buffer): Promise<readonly Buffer[]> {
   const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length * CHUNK_PART))
   const stream = createBrotliCompress({ params: PARAMS, chunkSize })
   stream.end(bytes)
-  // The cast is right: the stream of zlib yields buffers.
+  // The cast is right: streams of zlib yield Buffers.
   return (await stream.toArray()) as readonly Buffer[]
 }

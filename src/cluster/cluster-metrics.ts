@@ -1,22 +1,22 @@
-/** The metrics of a cluster node at `/metrics`. A single machine has none of them. */
+/** The metrics that a cluster node shows at `/metrics`. A single machine has none of them. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** The current figures of a node. */
+/** The current values from which the metrics of a node are computed. */
 export interface ClusterFigures {
   readonly isAlone: boolean
   readonly unsent: number
   readonly unsentBlocks: ReadonlyMap<number, number>
-  /** The number of commits that were answered without a majority of brokers. */
+  /** The number of commits that were answered before a majority of brokers had the events. */
   readonly alone: number
   readonly messages: number
   readonly messageBytes: number
   /** The number of messages that were taken from the stream but are not processed yet. */
   readonly waiting: number
-  /** Counts of the catalogue changes that this node made, ran again, or refused. */
+  /** The numbers of catalogue changes that this node made, ran again because another change came first, or refused. */
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
-  /** The number of the newest change of the catalogue, by any node. */
+  /** The number of the newest catalogue change, whichever node made it. */
   readonly controlNumber: number
-  /** The number of requests to replicas, and the number of requests that got no answer. */
+  /** The number of requests to replicas, and the number of those that got no answer. */
   readonly asked: number
   readonly unanswered: number
   /** The number of requests of other machines that this node answered. */
@@ -38,21 +38,24 @@ const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) =
     (now) => now.waiting,
   ],
   cluster_alone_commits_total: [
-    'Commits confirmed by the disk of this machine alone.',
+    'Commits that were answered when only this machine had stored them.',
     (now) => now.alone,
   ],
   cluster_messages_total: ['Messages that the brokers have stored.', (now) => now.messages],
-  cluster_message_bytes_total: ['Compressed bytes of these messages.', (now) => now.messageBytes],
+  cluster_message_bytes_total: [
+    'Bytes of the messages that the brokers have stored.',
+    (now) => now.messageBytes,
+  ],
   cluster_control_changes_total: [
     'Catalogue changes made by this machine.',
     ({ control }) => control.made,
   ],
   cluster_control_conflicts_total: [
-    "Changes that were evaluated again because another machine's change came first.",
+    "Catalogue changes that ran again because another machine's change came first.",
     ({ control }) => control.again,
   ],
   cluster_control_refused_total: [
-    'Changes that no majority of brokers has confirmed.',
+    'Catalogue changes that no majority of brokers has confirmed.',
     ({ control }) => control.refused,
   ],
   cluster_control_number: [

@@ -1,7 +1,7 @@
 /**
- * One node of a cluster. It has outboxes that accept events. If it is a replica of a partition, it follows the shared
- * log and answers the requests of other machines. For all other partitions, it asks other machines. A single machine
- * does not load this file.
+ * One node of a cluster: the part of a daemon that works with other machines. It has outboxes that accept events. If it
+ * is a replica of a partition, it follows the shared log and answers the requests of other machines. For all other
+ * partitions, it asks other machines. A single machine does not load this file.
  */
 import { hostname } from 'node:os'
 import { OperatorError } from '../base/errors.ts'
@@ -30,40 +30,43 @@ import { noteBrokers } from './shared-change.ts'
 import { SharedSalts } from './shared-salts.ts'
 import type { SharedStream } from './shared-stream.ts'
 
-/** The longest time for which a start waits for earlier changes of the catalogue. After it, the start continues. */
+/**
+ * The longest time for which a start waits until this machine has the earlier changes of the catalogue. After this
+ * time, the start continues without them.
+ */
 const CATCH_UP_MS = 1000
 const ANNOUNCE_MS = 250
 /** A node repeats its report at this interval even if nothing has changed, so that new machines receive it. */
 const ANNOUNCE_AGAIN_MS = 2000
 
-/** The dependencies of a node. */
+/** What a node needs from the daemon around it. */
 export interface ClusterNodeOptions {
   readonly settings: Settings
   /** The channel by which the processing thread receives the shared log. */
   readonly channel: string
   readonly page: MetricPage
-  /** Carries out calls, and appends to the log of the outbox. */
+  /** The threads of this daemon: they carry out calls, and append to the log of the outbox. */
   readonly pool: Pick<WorkerPool, 'append' | 'run' | 'queries'>
-  /** Returns the flag snapshots, and the stored persons and groups that flag decisions need. */
+  /** Gives access to the flag snapshots, and to the stored persons and groups that flag decisions need. */
   readonly flags: () => Pick<FlagService, 'snapshots' | 'stored'>
-  /** Speeds up processing, because a request waits for blocks in the log. */
+  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
   /** Called with the outcome of a command that another machine has carried out. */
   readonly onOutcome: (outcome: CommandOutcome) => void
   /** Called when a block of the shared log can be processed. */
   readonly onBlock: (number: number, bytes: number, events: number) => void
-  /** The partitions of projects, and the name of the warehouse. */
+  /** The partitions of projects, and the name of the cluster's warehouse. */
   readonly directory: Pick<ProjectDirectory, 'partitionOf' | 'partitions' | 'warehouse'>
-  /** The copy to a warehouse on this machine, or null. */
+  /** The copy of events to ClickHouse on this machine, or null if another machine or none makes it. */
   readonly copy: { readonly troubles: readonly string[] } | null
   readonly commits: CommitOptions
 }
 
-/** A node of a cluster. */
+/** One node of a cluster; the top of this file describes it. */
 export class ClusterNode {
   /** Sends requests to the machines that store other partitions. */
   readonly edge: Edge
-  /** The partition that is stored here, or null. */
+  /** The partition that this machine stores, or null. */
   readonly #held: number | null
   readonly #holder: HolderService | null
   readonly #brokers: NatsBrokers
@@ -73,13 +76,14 @@ export class ClusterNode {
   #stream: SharedStream | null = null
   #feed: ReplicaFeed | null = null
   readonly #partitionOf: (projectId: number) => number
-  /** Orders changes of the catalogue. */
+  /** Orders the changes of the catalogue that this machine makes, together with those of other machines. */
   readonly changes: ControlState
   readonly #salts: SharedSalts
   readonly #older: OlderMachines
   #announcedAtMs = 0
   /**
-   * The last time at which this replica was complete, and the sequence number at the end of the stream at that time.
+   * Used to decide whether this replica is up to date. `seen` is the last sequence number of the stream at the time of
+   * the last check, and `atMs` the last time at which the replica had processed everything up to there.
    */
   #current = { seen: Number.POSITIVE_INFINITY, atMs: Number.NEGATIVE_INFINITY }
   readonly #timer: NodeJS.Timeout
@@ -90,7 +94,7 @@ export class ClusterNode {
     const { clock, log: logger } = commits
     const { dataDir, partitions } = settings
     this.#held = partitions[0] ?? null
-    // Requests without a project, such as a command about dead letters, are for the partition of this machine.
+    // A request without a project, such as a command about dead letters, belongs to the partition of this machine.
     const partitionOf = (projectId: number | null): number =>
       projectId === null || projectId === 0 ? (this.#held ?? 0) : directory.partitionOf(projectId)
     this.#partitionOf = partitionOf
@@ -132,7 +136,7 @@ export class ClusterNode {
     addMetrics(options.page, () => this.#figures)
   }
 
-  /** Opens the outboxes and starts to follow the streams, whether brokers answer or not. Throws `OperatorError`. */
+  /** Opens the outboxes and starts to follow the streams. Brokers need not answer for this. Throws `OperatorError`. */
   async start(): Promise<void> {
     const { settings, channel, onBlock } = this.#options
     const { dataDir, cluster } = settings
@@ -169,7 +173,10 @@ export class ClusterNode {
     return true
   }
 
-  /** Returns the event streams for the projects that are stored here. Other projects are refused. */
+  /**
+   * Returns the live event streams, limited to the projects that are stored here. A stream of any other project is
+   * refused.
+   */
   streams(live: Pick<LiveEvents, 'open'>): Pick<LiveEvents, 'open'> {
     return {
       open: (request) =>
@@ -179,15 +186,18 @@ export class ClusterNode {
     }
   }
 
-  /** Called with the result of processing on this machine. */
+  /**
+   * Passes on what processing on this machine has done: the feed can confirm blocks, and waiting requests can be
+   * answered.
+   */
   processed(result: ProcessResult): void {
     this.#feed?.processed(result.processed)
     this.#holder?.processed(result)
   }
 
   /**
-   * True if another machine copies events to the warehouse. That machine also erases these copies, and then writes to
-   * the log that an erasure is done. Only events of partition 0 are copied.
+   * True if another machine copies events to the warehouse. That machine also erases these copies, and only then writes
+   * to the log that an erasure is done. Only events of partition 0 are copied.
    */
   get isSaidElsewhere(): boolean {
     const { copy, directory } = this.#options
@@ -199,7 +209,7 @@ export class ClusterNode {
     return this.#older.areThere
   }
 
-  /** The problems of this node, as sentences. */
+  /** The current problems of this node, as sentences for `/_health`. */
   get troubles(): readonly string[] {
     const what = `${this.commits.unsent} blocks are stored on this disk only`
     const alone = this.commits.isAlone ? [`No majority of brokers answers: ${what}.`] : []
@@ -209,8 +219,8 @@ export class ClusterNode {
   }
 
   /**
-   * Returns a sentence if the largest allowed body does not fit into a message of the brokers. Such a body would block
-   * the outbox forever.
+   * Returns a sentence if the largest allowed request body does not fit into a message of the brokers. Such a body
+   * would stay in the outbox forever and block all later ones.
    */
   #smallMessages(): string | null {
     const { bodyBytesMax } = this.#options.settings
@@ -237,7 +247,7 @@ export class ClusterNode {
     }
   }
 
-  /** Lets this replica answer other machines only while it is complete and up to date. */
+  /** Decides whether this replica answers other machines: only while it lacks no blocks and is up to date. */
   #lookWhetherCurrent(now: number): void {
     const feed = this.#feed
     if (feed === null || this.#stream === null || this.#holder === null) return

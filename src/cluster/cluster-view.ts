@@ -1,12 +1,17 @@
-/** The state of a cluster: what the brokers answer, and what the machines report every two seconds. */
+/**
+ * Collects the state of a cluster: what the brokers answer, and the reports that the machines send every two seconds.
+ */
 import { createLogger } from '../base/log.ts'
 import { STATUS_LISTENED_MS } from './limits.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, type StreamOptions } from './nats.ts'
 import type { NodeReport, StreamState } from './shared-stream.ts'
 
-/** The observed state of a cluster. */
+/** The state of a cluster, as observed during some seconds. */
 export interface ClusterView {
-  /** The streams by partition. Null: no majority of brokers answers, or the stream does not exist yet. */
+  /**
+   * The state of each event stream, by the number of its partition. Null: no majority of brokers answers, or the stream
+   * does not exist yet.
+   */
   readonly events: ReadonlyMap<number, StreamState | null>
   readonly control: StreamState | null
   readonly nodes: readonly NodeReport[]

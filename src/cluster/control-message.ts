@@ -15,10 +15,10 @@ const MAGIC = 0x31434e54
 const HEAD_BYTES = 48
 const KINDS = ['set', 'part', 'whole'] as const
 
-/** A message of the stream. */
+/** A message of the stream of the catalogue, decoded. The top of this file explains its members. */
 export interface ControlMessage {
   readonly kind: (typeof KINDS)[number]
-  /** The id, as 32 hex digits. */
+  /** The id of the message, as 32 hex digits. */
   readonly id: string
   readonly number: number
   readonly through: number
@@ -63,7 +63,7 @@ export function readControl(data: Buffer): ControlMessage {
   }
 }
 
-/** Collects the parts of whole catalogues. */
+/** Collects the parts of whole catalogues, as they arrive from the stream, until a catalogue is complete. */
 export class GatheredParts {
   readonly #parts = new Map<string, Uint8Array[]>()
 
@@ -75,8 +75,8 @@ export class GatheredParts {
   }
 
   /**
-   * Returns the parts of a whole catalogue, or null if some are missing. Also clears all parts that were collected so
-   * far.
+   * Returns the parts of a whole catalogue, or null if some are missing. Then forgets all parts that were collected so
+   * far, also those of other catalogues.
    */
   take({ id, parts: count }: ControlMessage): readonly Uint8Array[] | null {
     const parts = this.#parts.get(id) ?? []

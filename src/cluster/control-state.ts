@@ -1,13 +1,13 @@
 /**
  * The catalogue of a cluster on one machine. The catalogue is the result of a sequence of *write sets* in a stream of
- * the brokers. A write set contains the writes of one change. A machine computes it on its own copy of the catalogue,
- * and the brokers accept it only if that copy contained all earlier sets. Otherwise the machine applies the sets that
- * it lacks and runs the change again.
+ * the brokers. A write set contains the writes of one change. A machine computes the write set on its own copy of the
+ * catalogue. The brokers accept the set only if that copy contained all earlier sets. Otherwise the machine applies the
+ * sets that it lacks and runs the change again.
  *
  * From time to time, a machine adds the whole catalogue to the stream and deletes the older messages. A machine that is
  * new, or was away for long, starts with the newest whole catalogue. The stream is empty if the cluster is new, or if
- * the brokers have lost everything. It then starts with the catalogue of the first machine. A newer catalogue of
- * another machine replaces that one, but only until the first change was made.
+ * the brokers have lost everything. The first machine then writes its catalogue to the stream. If another machine has a
+ * newer catalogue, that one replaces it, but only until the first change was made.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, type ServiceError } from '../base/errors.ts'
@@ -50,16 +50,19 @@ const COMPLAIN_MS = 10_000
  */
 const CUT_LOOK_SETS = 64
 
-/** The dependencies of the catalogue of a node. */
+/** What the catalogue of a node needs from the node. */
 export interface ControlStateOptions {
   readonly stream: SharedStream
   readonly copy: CatalogueCopy
-  /** The position of the copy at the start. Null: the copy has no position yet. */
+  /** The position of this machine's copy at the start. Null: the copy has never followed a stream. */
   readonly place: ChangePlace | null
   readonly logger: Logger
-  /** Called when the copy has changed. */
+  /** Called after this machine's copy has changed. */
   readonly onChange: () => void
-  /** Called if there is no catalogue yet, so that the copy can be filled before it becomes the first one. */
+  /**
+   * Called before this machine publishes its copy as the first catalogue of the cluster, so that an empty copy can be
+   * filled.
+   */
   readonly onEmpty?: () => void
   /** True for a command. It neither starts the stream nor deletes older messages; the daemon of this machine does. */
   readonly isGuest?: boolean
@@ -76,19 +79,21 @@ interface Pending {
   readonly resolve: (outcome: Outcome) => void
 }
 
-/** What is collected while the copy cannot continue from its own state and waits for a whole catalogue. */
+/**
+ * Collects what is needed to begin with a whole catalogue. It exists while the copy cannot continue from its own state.
+ */
 interface Beginning {
-  /** The write sets since the last gap in the stream. */
+  /** The write sets that were read since the last gap in the stream. They are applied after the whole catalogue. */
   readonly sets: { readonly sequence: number; readonly message: ControlMessage }[]
-  /** If the stream contains a whole catalogue that is older than the copy: its sequence number. */
+  /** The sequence number of a whole catalogue in the stream that is older than the copy, or null if there is none. */
   older: number | null
 }
 
-/** The catalogue of one node. */
+/** The catalogue of one node, kept up to date with the stream. */
 export class ControlState implements ChangeLog {
   readonly #options: ControlStateOptions
   readonly #parts = new GatheredParts()
-  /** The position up to which the copy is complete. Null: the copy has no position yet. */
+  /** The position up to which the copy contains all write sets. Null: the copy has never followed a stream. */
   place: ChangePlace | null
   #read: StreamPosition
   #beginning: Beginning | null
@@ -97,17 +102,20 @@ export class ControlState implements ChangeLog {
   #pending: Pending | null = null
   /** The reason why this copy no longer follows the stream. Null: it follows. */
   trouble: string | null = null
-  /** The error that caused `trouble`. */
+  /** The error that led to `trouble`, if there was one. */
   failure: unknown
   #isAlone = false
   #isClosed = false
   #isLooking = false
-  /** The ids of the whole catalogues that this node has published to start the stream. */
+  /** The ids of the whole catalogues that this node has published because the stream had none. */
   readonly #offered = new Set<string>()
   readonly #timer: NodeJS.Timeout
-  /** Changes of this node: `made`, run `again` because another change came first, and `refused`. */
+  /**
+   * The numbers of changes of this node: those that were `made`, those that were run `again` because another change
+   * came first, and those that were `refused`.
+   */
   readonly counts = { made: 0, again: 0, refused: 0 }
-  /** True if the stream started with the catalogue of this node. */
+  /** True if the first catalogue in the stream came from this node. */
   isBeginner = false
 
   constructor(options: ControlStateOptions) {
@@ -126,8 +134,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * True if the copy continues from its own state, as far as this process knows. False while it waits for a whole
-   * catalogue.
+   * True if, as far as this process knows, the copy can apply the next write set of the stream. False while it waits
+   * for a whole catalogue.
    */
   get isSettled(): boolean {
     return this.#beginning === null
@@ -152,7 +160,7 @@ export class ControlState implements ChangeLog {
 
   async commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T> {
     const deadline = performance.now() + (this.#isAlone ? CONTROL_ALONE_MS_MAX : CONTROL_MS_MAX)
-    // One change at a time: of two changes that ran on the same state, the brokers would accept only one.
+    // Only one change runs at a time. If two changes ran on the same state, the brokers would accept only one of them.
     const turn = this.#turn.then(() => this.#commit(first, again, deadline))
     this.#turn = turn.catch(() => undefined)
     return await turn
@@ -202,8 +210,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * Sends a write set until its outcome is known. If the message with the expected sequence number is this set, it was
-   * accepted. If it is another message, the set was not accepted.
+   * Sends a write set again and again until it is known whether it was accepted. It was accepted if the message with
+   * the expected sequence number is this set, and not if it is another message.
    */
   async #send({ place, changes, local }: Proposal, deadline: number): Promise<Outcome> {
     const { stream } = this.#options
@@ -221,7 +229,7 @@ export class ControlState implements ChangeLog {
           const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, expected)
           return await this.#takeOwn({ sequence, data }, incarnation)
         } catch (cause) {
-          // Another message has this sequence number. It arrives through the stream and sets the outcome.
+          // Another message has this sequence number. When it arrives through the stream, it decides the outcome.
           if (cause instanceof OvertakenError) return
           await sleep(AGAIN_MS)
         }
@@ -239,7 +247,7 @@ export class ControlState implements ChangeLog {
     pending?.resolve(outcome)
   }
 
-  /** Applies a message that this node has published, without waiting until it arrives through the stream. */
+  /** Applies a message that this node has published. It does not wait until the message arrives through the stream. */
   #takeOwn(message: StreamMessage, incarnation: string): Promise<void> {
     return this.#queue(async () => {
       if (incarnation === this.#read.incarnation) await this.#take(message, incarnation)
@@ -341,8 +349,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * Repeats a write to the copy until it succeeds, because it may fail for a moment: a thread has ended, or too many
-   * calls wait. Rethrows errors that a retry cannot solve.
+   * Repeats a write to the copy until it succeeds. A write may fail for a moment, because a thread has ended or too
+   * many calls wait. Errors that a retry cannot solve are thrown to the caller.
    */
   async #insist(action: () => void | Promise<void>): Promise<void> {
     let complainAtMs = performance.now() + COMPLAIN_MS
@@ -355,7 +363,7 @@ export class ControlState implements ChangeLog {
         if (performance.now() > complainAtMs) {
           this.#options.logger.error(
             { err: cause },
-            'The catalogue cannot be written. It will be tried again.',
+            'The catalogue cannot be written. Tenrec will try again.',
           )
           complainAtMs = performance.now() + COMPLAIN_MS
         }
@@ -365,7 +373,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * If the stream has no whole catalogue and this node has read it to its end, publishes the catalogue of this node.
+   * Publishes the catalogue of this node if the stream has no whole catalogue and this node has read the stream to its
+   * end.
    */
   async #look(): Promise<void> {
     const { stream, copy, onEmpty } = this.#options
@@ -383,7 +392,7 @@ export class ControlState implements ChangeLog {
       const newest = await this.#publishParts(id, parts)
       const isBehind = (): boolean => this.#read.sequence < newest && !this.#isClosed
       while (this.#read.incarnation === incarnation && isBehind()) await sleep(AGAIN_MS)
-      // Another machine has published its catalogue first.
+      // Stop if another machine has published its catalogue first.
       if (this.isSettled || this.#isClosed || this.#read.incarnation !== incarnation) return
       const data = encodeControl({ kind: 'whole', id, number: place.number, parts: parts.length })
       const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, newest)

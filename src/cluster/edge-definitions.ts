@@ -1,7 +1,7 @@
 /**
- * Cohorts and group types of projects that other machines store. This machine fetches them when another machine reports
- * a change, and also periodically, because a report may be lost. It saves them beside the outbox, so that it can start
- * when no other machine answers.
+ * Cohorts and group types (the *definitions*) of projects that other machines store. Flag decisions need them. This
+ * machine fetches them when another machine reports a change, and also periodically, because a report may be lost. It
+ * saves them beside the outbox, so that it can start when no other machine answers.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ interface Definitions {
   readonly groupTypes: ReadonlyMap<number, string>
 }
 
-/** The definitions of several projects in the form in which machines send them. */
+/** The definitions of several projects, in the form in which machines send them to each other. */
 export type ProjectDefinitions = readonly (readonly [
   projectId: number,
   cohorts: readonly FlagCohort[],
@@ -43,8 +43,8 @@ export function definitionsOf(
 }
 
 /**
- * Used while the group types of a project are unknown. A flag that needs them then fails with an error, instead of
- * being off.
+ * Stands for the group types of a project while they are unknown. A flag that needs group types then fails with an
+ * error, instead of being off.
  */
 class UnknownGroupTypes extends Map<number, string> {
   override get(): never {
@@ -54,7 +54,7 @@ class UnknownGroupTypes extends Map<number, string> {
 
 const UNKNOWN: Definitions = { cohorts: new Map(), groupTypes: new UnknownGroupTypes() }
 
-/** The dependencies of `EdgeDefinitions`. */
+/** What `EdgeDefinitions` needs from the edge. */
 export interface EdgeDefinitionsOptions {
   /** The folder in which the definitions are saved. */
   readonly folder: string
@@ -62,8 +62,8 @@ export interface EdgeDefinitionsOptions {
   readonly fetch: (partition: number, projects: readonly number[]) => Promise<ProjectDefinitions>
   readonly partitionOf: (projectId: number) => number
   /**
-   * Returns true while no replica of some partition answers. Definitions are then fetched more often, because the first
-   * answer shows that the replica is reachable again.
+   * Returns true while some partition has no replica that answers. Definitions are then fetched more often, because the
+   * first answer shows that a replica can be reached again.
    */
   readonly isDoubtful: () => boolean
   /** Called with the projects whose definitions have changed. */
@@ -120,7 +120,7 @@ export class EdgeDefinitions implements DefinitionSource {
       writeDurably(this.#path, `[${[...this.#known.values()].map(({ text }) => text).join()}]`)
       this.#options.onChange(changed.filter((project) => this.#projects.has(project)))
     } catch {
-      // The projects stay in `#wanted` and are fetched again later.
+      // Nothing to do: the projects stay in `#wanted` and are fetched again later.
     }
   }
 
@@ -153,7 +153,7 @@ export class EdgeDefinitions implements DefinitionSource {
     this.#isFetching = false
   }
 
-  /** Stores definitions, and returns the projects whose definitions have changed. */
+  /** Takes over definitions from a file or another machine, and returns the projects whose definitions have changed. */
   #take(all: ProjectDefinitions): readonly number[] {
     const changed: number[] = []
     for (const one of all) {

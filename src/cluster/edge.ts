@@ -1,6 +1,6 @@
 /**
- * The part of a machine that asks other machines about partitions that this machine does not store. It asks for the
- * results of calls, for persons and groups that flag decisions need, and for the outcomes of commands.
+ * The part of a machine that asks other machines about partitions that this machine does not store. It asks for three
+ * things: the results of calls, the persons and groups that flag decisions need, and the outcomes of commands.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RecentValues } from '../base/maps.ts'
@@ -37,16 +37,18 @@ const READ_ATTEMPTS = 2
 /** If no replica answers for this long, in milliseconds, the machine reports it as a trouble. */
 const NOBODY_TOLD_MS = 3000
 
-/** The dependencies of an edge. */
+/** What an edge needs from its node. */
 export interface EdgeOptions {
   readonly messages: Messages
   /** The folder in which definitions are saved. */
   readonly folder: string
-  /** Carries out the calls that need no stored events, or only events that are stored on this machine. */
+  /**
+   * The thread pool of this machine. It carries out calls that need no stored events, or only events of this machine.
+   */
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
-  /** The partition that is stored here, or null. */
+  /** The partition that this machine stores, or null. */
   readonly held: number | null
-  /** Returns the partition of a project. Null stands for requests without a project. */
+  /** Returns the partition of a project, or for null the partition that handles requests without a project. */
   readonly partitionOf: (projectId: number | null) => number
   /** Returns the number of the newest change of the catalogue on this machine. */
   readonly control: () => number
@@ -60,9 +62,12 @@ interface KeptFacts {
   readonly bytes: number
 }
 
-/** Asks other machines. */
+/** Answers calls and finds persons, groups and definitions, by asking other machines where necessary. */
 export class Edge implements TaskRunner<Calls>, DistantSources {
-  /** This machine does not divide queries. The machine that carries out a query divides it among its own threads. */
+  /**
+   * 1, so that the caller does not divide a query. The machine that carries out the query divides it among its own
+   * threads.
+   */
   readonly analyticsThreads = 1
   readonly definitions: EdgeDefinitions
   /** Carries out queries, here or on the machine that has the events. */
@@ -72,8 +77,8 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
   readonly #facts = new RecentValues<KeptFacts>(FACTS_KEPT_BYTES_MAX, ({ bytes }) => bytes)
   readonly #fetching = new Map<string, Promise<StoredSources>>()
   /**
-   * For each partition: the block number of this machine's newest write with a known outcome, and the time of that
-   * write. Later reads need a replica that has processed this block.
+   * For each partition, the newest block that this machine has written and whose outcome it knows: the number of the
+   * block, and the time of the write. Later reads need a replica that has processed this block.
    */
   readonly #written = new Map<number, { readonly position: number; readonly atMs: number }>()
   readonly #stopListening: () => void
@@ -151,8 +156,8 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
 
   async fetch(wanted: WantedFacts): Promise<StoredSources> {
     const { position = 0 } = this.#written.get(this.#options.partitionOf(wanted.projectId)) ?? {}
-    // After a write of this machine, facts from before the write must not be used. So the position of the write is part
-    // of the name.
+    // Facts that were read before a write of this machine must not be used after it. The position of the write is
+    // therefore part of the cache key.
     const name = `${position} ${JSON.stringify(wanted)}`
     const now = performance.now()
     const kept = this.#facts.get(name)
@@ -169,8 +174,8 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
   }
 
   /**
-   * Resolves with the outcome of a command that this machine has written to a log. Null: the client has stopped
-   * waiting.
+   * Resolves with the outcome of a command that this machine has written to a log. Resolves with null if the client
+   * stops waiting first.
    */
   async outcome(
     partition: number,
@@ -196,12 +201,15 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     return null
   }
 
-  /** Sentences about the requests that this machine cannot answer now. */
+  /** The current problems as sentences for `/_health`: which requests this machine cannot answer now. */
   get troubles(): readonly string[] {
     const toldMs = performance.now() - NOBODY_TOLD_MS
     return [...this.link.nobodySinceMs]
       .filter(([, sinceMs]) => sinceMs <= toldMs)
-      .map(([partition]) => `No replica of partition ${partition} answers.`)
+      .map(
+        ([partition]) =>
+          `No replica of partition ${partition} answers. Check the machines that store it.`,
+      )
   }
 
   close(): void {

@@ -8,21 +8,24 @@ import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
 import { readBlocks, readHead } from './block-message.ts'
 import { STREAM_AGE_MS_MAX } from './limits.ts'
 
-/** A message on its way to the processing thread. */
+/** A message of the shared log, on its way to the processing thread. */
 export interface HandedMessage {
   /**
-   * The number of the first block of the message that is to be processed. Block numbers start at 1 and have no gaps.
+   * The number of the first block in the message that must be processed. Block numbers start at 1 and have no gaps.
    * They are the same on every replica, even if the blocks are grouped into other messages.
    */
   readonly first: number
-  /** The number of blocks at the start of the message that were already processed from an earlier message. */
+  /**
+   * The number of blocks at the start of the message that must be skipped, because they were already processed from an
+   * earlier message.
+   */
   readonly skipped: number
   readonly incarnation: string
   readonly sequence: number
   readonly data: Uint8Array
 }
 
-/** The first message of a processing thread that starts. */
+/** Sent by a processing thread that starts. It asks for all messages that are not processed yet. */
 export const BEGIN = 'begin'
 /**
  * The reply to `BEGIN`. After it, all waiting messages are sent again, in order. Messages that arrive before it are
@@ -35,11 +38,14 @@ interface WaitingBlock {
   readonly edge: string
   readonly place: number
   readonly incarnation: string
-  /** After this block is stored, the stream need not be read again up to this sequence number. */
+  /**
+   * The sequence number of the message with this block. Once the block is stored, the stream need not be read again up
+   * to there.
+   */
   readonly sequence: number
 }
 
-/** The end of the channel in the processing thread. */
+/** The reading end of the channel, in the processing thread. */
 export class HandedLog implements LogReader {
   /** Blocks of up to this age, in milliseconds, may arrive again after they were processed. */
   static readonly repeatedMsMax = STREAM_AGE_MS_MAX
@@ -51,7 +57,7 @@ export class HandedLog implements LogReader {
   #last = 0
   /** The stream position of the last block that was read. */
   #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
-  /** The places of the blocks that were read since the last commit. */
+  /** The newest place of each edge among the blocks that were read since the last commit. */
   #places: Record<string, number> = {}
 
   constructor(channel: string) {
@@ -61,7 +67,10 @@ export class HandedLog implements LogReader {
     this.#channel.postMessage(BEGIN)
   }
 
-  /** Takes messages that arrived while the thread was busy. The event loop has had no time to deliver them. */
+  /**
+   * Takes messages that arrived while the thread was busy. The event loop could not deliver them, because the thread
+   * had not returned to it.
+   */
   refresh(): void {
     for (;;) {
       // Node accepts a BroadcastChannel here, but its types only allow a MessagePort.

@@ -30,32 +30,38 @@ import type { Messages } from './shared-stream.ts'
 
 const NOBODY_AGAIN_MS = 100
 
-/** The options of a request. */
+/** Options for a request to a holder. */
 export interface AskOptions {
   /** If the holder sends nothing for this long, in milliseconds, another one is asked. */
   readonly silenceMs?: number
   /** The longest time to wait for the answer, in milliseconds. */
   readonly msMax?: number
-  /** The number of attempts. A request that changes something must have only one. */
+  /**
+   * The number of attempts. The brokers may give each of them to another holder. A request that changes something must
+   * have only one attempt.
+   */
   readonly attempts?: number
-  /** While no holder is connected, the request is tried again for this long, in milliseconds. */
+  /** The time, in milliseconds, for which the request is repeated while no holder of the partition is connected. */
   readonly nobodyMs?: number
-  /** Receives a function. Call it when nobody waits for the answer any more. */
+  /**
+   * Receives a function that cancels the request. The caller keeps that function, and calls it when nobody waits for
+   * the answer any more.
+   */
   readonly onLeave?: ((cancel: () => void) => void) | undefined
 }
 
-/** A request in which only `asked` is required. */
+/** A question in which everything except `asked` may be left out. */
 export type Asking = Pick<Question, 'asked'> & Partial<Question>
 
-/** An answer and its size. */
+/** An answer, and the size of its encoded form in bytes. */
 export interface Received extends Answer {
   readonly bytes: number
 }
 
-/** The reason why there is no answer. */
+/** The reasons why a request may get no answer. */
 type Unanswered = NoAnswer['reason'] | 'holders_full' | 'holder_message_large'
 
-/** An attempt without an answer, with the reason. */
+/** Thrown if an attempt gets no answer, with the reason. */
 class NoAnswer extends Error {
   readonly reason: 'holder_silent' | 'holder_behind' | 'nobody_holds'
 
@@ -79,10 +85,10 @@ export class HolderLink {
   #questions = 0
   #bytes = 0
   #lastNumber = 0
-  /** The partitions from which no answer comes, each with the time since when. */
+  /** The partitions of which no holder answers. For each of them, the time since which this is so. */
   readonly nobodySinceMs = new Map<number, number>()
   #isClosed = false
-  /** The number of requests, and how many of them got no answer for any reason. */
+  /** `asked`: the number of requests. `unanswered`: the number of those that got no answer, for whatever reason. */
   readonly counts = { asked: 0, unanswered: 0 }
 
   constructor(messages: Messages) {
@@ -95,7 +101,7 @@ export class HolderLink {
   }
 
   /**
-   * Resolves with the answer of a machine that holds a partition. For `after` and `control` see `Question`. Rejects
+   * Resolves with the answer of a machine that holds a partition. `Question` explains `after` and `control`. Rejects
    * with the `ServiceError` of the holder if it refuses the request. Otherwise rejects with `nobody_holds`,
    * `holder_silent`, `holder_behind`, `holders_full`, `holder_message_large` and `read_unwanted`.
    */
@@ -189,7 +195,8 @@ export class HolderLink {
       })
       return { ...answer, bytes: gathered.bytes }
     } catch (cause) {
-      // Tells the machine that works on the request to stop.
+      // Nobody waits for the answer any more, or the attempt has failed. Tell the machine that works on the request to
+      // stop.
       this.#messages.send(LEAVERS, Buffer.from(subject))
       throw cause
     } finally {

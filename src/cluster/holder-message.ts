@@ -15,18 +15,21 @@ export const HOLDERS = {
   of: (partition: number) => `tenrec.holders.${partition}`,
   group: 'holders',
 }
-/** The subject for canceling a request. The message is the subject to which the answer would be sent. */
+/**
+ * The subject on which a request is canceled. The body of the message is the subject to which the answer would have
+ * been sent.
+ */
 export const LEAVERS = 'tenrec.leavers'
 /**
- * The subjects on which a holder reports that cohorts or group types of projects have changed. The message is a JSON
- * list of the project numbers.
+ * The subjects on which a holder reports that cohorts or group types of projects have changed. The body of the message
+ * is a JSON list of the project numbers.
  */
 export const DEFINITIONS = {
   of: (partition: number) => `tenrec.definitions.${partition}`,
   ofAll: 'tenrec.definitions.*',
 }
 
-/** The subject of a request: a thread call, facts for a decision, definitions, or the outcome of a command. */
+/** What is asked: a thread call, facts for a flag decision, definitions, or the outcome of a command. */
 export type Asked =
   | {
       readonly ask: 'call'
@@ -38,16 +41,16 @@ export type Asked =
   | { readonly ask: 'definitions'; readonly projects: readonly number[] }
   | { readonly ask: 'outcome'; readonly uuid: string }
 
-/** A request. Its answer must not be older than the state given by `after` and `control`. */
+/** A request to a holder. The holder answers only after it has reached the state given by `after` and `control`. */
 export interface Question {
   readonly asked: Asked
-  /** The number of the block that the holder must have processed. */
+  /** The number of the block that the holder must have processed before it answers. */
   readonly after: number
-  /** The number of the catalogue change that the holder must have applied. */
+  /** The number of the catalogue change that the holder must have applied before it answers. */
   readonly control: number
 }
 
-/** An answer, and the number of the newest catalogue change on the machine that gave it. */
+/** An answer, and the number of the newest catalogue change on the machine that answered. */
 export interface Answer {
   readonly result: unknown
   readonly control: number
@@ -55,35 +58,40 @@ export interface Answer {
 
 /** One message on the way from a holder to the machine that asks. */
 export type Frame =
-  /** The holder is working on the request. */
+  /** Shows that the holder is still working on the request. */
   | { readonly kind: 'working' }
   | { readonly kind: 'part'; readonly index: number; readonly bytes: Uint8Array }
-  /** The last part. `index` is the number of parts before it. */
+  /** The last part of an answer. `index` is the number of parts before it. */
   | { readonly kind: 'end'; readonly index: number; readonly bytes: Uint8Array }
   | {
       readonly kind: 'refused'
       readonly body: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** The holder has not caught up with the requested state. */
+  /** The holder has not reached the requested state in time. Another holder can be asked. */
   | { readonly kind: 'behind' }
 
 const KINDS = ['working', 'part', 'end', 'refused', 'behind'] as const
 const HEAD_BYTES = 5
 
-/** Encodes plain data. Throws if it cannot be copied. */
+/** Encodes a question or an answer. Throws if it contains something that cannot be copied, such as a function. */
 export function encodeData(value: Question | Answer): Buffer {
   return serialize(value)
 }
 
-/** Decodes plain data. Typed arrays in the result have their own memory. Throws if the input is invalid. */
+/**
+ * Decodes what `encodeData` has encoded. Typed arrays in the result have their own memory. Throws if the input is
+ * invalid.
+ */
 export function decodeData(bytes: Uint8Array): unknown {
   const reader = new OwnMemory(bytes)
   reader.readHeader()
   return reader.readValue()
 }
 
-/** Copies typed arrays. By default, they would be views of the input, and the memory of the input is reused. */
+/**
+ * Gives each typed array its own memory. By default, typed arrays would be views of the input, whose memory is reused.
+ */
 class OwnMemory extends DefaultDeserializer {
   _readHostObject(): unknown {
     const parent = DefaultDeserializer.prototype as unknown as { _readHostObject(): unknown }
@@ -92,12 +100,12 @@ class OwnMemory extends DefaultDeserializer {
       const { buffer, byteOffset, byteLength } = view
       return new DataView(buffer.slice(byteOffset, byteOffset + byteLength))
     }
-    // The method is the same for all typed arrays, and returns an array of the same type.
+    // All typed arrays have the same `slice`, which returns an array of the same type.
     return ArrayBuffer.isView(view) ? Uint8Array.prototype.slice.call(view as Uint8Array) : view
   }
 }
 
-/** Encodes a frame as a message. */
+/** Encodes one frame as the body of a message. */
 export function encodeFrame(frame: Frame): Buffer {
   const kind = KINDS.indexOf(frame.kind)
   if (frame.kind === 'refused') {

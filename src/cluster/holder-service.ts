@@ -1,8 +1,8 @@
 /**
  * Answers requests of other machines about the partition of this machine: thread calls, persons and groups for flag
  * decisions, cohorts and group types, and outcomes of commands. A request waits for a limited time until this replica
- * has caught up with the state that the client has seen. While the service works on a request, it sends a report at
- * intervals, so that the client notices if this process ends.
+ * has caught up with the state that the asking machine has seen. While the service works on a request, it reports this
+ * at intervals, so that the asking machine notices if this process ends.
  */
 import { ServiceError } from '../base/errors.ts'
 import { keepNewest } from '../base/maps.ts'
@@ -39,20 +39,20 @@ const LOOK_MS = 5
 /** The bytes of a message that are reserved for its subject and the head of the answer. */
 const MESSAGE_HEAD_BYTES = 1024
 
-/** The dependencies of the service. */
+/** What the service needs from its node. */
 export interface HolderServiceOptions {
-  /** The partition that is stored here. */
+  /** The partition that this machine stores. */
   readonly partition: number
   readonly messages: Messages
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
   readonly stored: () => DecisionSourceReader
-  /** Returns the newest change of the catalogue that is applied here. */
+  /** Returns the number of the newest catalogue change that this machine has applied. */
   readonly control: () => number
-  /** Speeds up processing, because a request waits for blocks in the log. */
+  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
 }
 
-/** The outcome of a command, and the number of the last block that was processed at that time. */
+/** The outcome of a command, and the number of the last block that was processed when it became known. */
 export interface KnownOutcome {
   readonly outcome: CommandOutcome
   readonly position: number
@@ -64,7 +64,7 @@ interface Work {
   isUnwanted: boolean
 }
 
-/** A request that waits until this replica has caught up. */
+/** A request of another machine that waits until this replica has caught up. */
 interface Waiting {
   readonly isTrue: () => boolean
   readonly work: Work
@@ -72,7 +72,7 @@ interface Waiting {
   readonly resolve: (isTrue: boolean) => void
 }
 
-/** The service of this process. */
+/** Answers the requests of other machines in this process. */
 export class HolderService {
   readonly #options: HolderServiceOptions
   readonly #work = new Map<string, Work>()
@@ -84,7 +84,7 @@ export class HolderService {
   readonly #stopListening: () => void
   readonly #timer: NodeJS.Timeout
   #isClosed = false
-  /** The number of requests that were answered. */
+  /** The number of requests of other machines that were answered. */
   answered = 0
 
   constructor(options: HolderServiceOptions) {
@@ -116,7 +116,7 @@ export class HolderService {
     )
   }
 
-  /** Records the result of a processing run. */
+  /** Must be called after each processing run, with its result. Requests that waited for it can then be answered. */
   processed({ processed, commands, changedDefinitions }: ProcessResult): void {
     this.#processed = processed
     for (const outcome of commands) {

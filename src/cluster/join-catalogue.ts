@@ -1,7 +1,7 @@
 /**
- * Gives the catalogue of the cluster to a data directory that was never part of a cluster, before the machine serves
- * requests. If the cluster has no catalogue yet, it gets the catalogue of this directory, which is created first if
- * necessary.
+ * Gives a data directory that was never part of a cluster the catalogue of the cluster, before the machine serves
+ * requests. If the cluster has no catalogue yet, the catalogue of this directory becomes that of the cluster. If the
+ * directory has none either, one is created first.
  */
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -15,7 +15,7 @@ import { shareChange } from './shared-change.ts'
 const LOOK_MS = 50
 const TELL_MS = 5000
 
-/** The options of joining. */
+/** What is needed to join a cluster. */
 export interface JoinOptions {
   /** The data directory. It is locked by this process, and its catalogue is not open for writing. */
   readonly dataDir: string
@@ -23,15 +23,15 @@ export interface JoinOptions {
   readonly logger: Logger
   /** The address of the warehouse to which this machine copies events, as in `parseWarehouse`, or null. */
   readonly warehouse: string | null
-  /** Creates a catalogue if there is none. Returns whether a catalogue was created. */
+  /** Creates a catalogue in the directory if there is none. Returns true if it has created one. */
   readonly fill: () => boolean
 }
 
 /**
- * Returns true if the directory has kept its own catalogue. A directory that was already part of the cluster continues
- * with its catalogue, whether brokers answer or not. Any other directory waits for the brokers. Throws `OperatorError`
- * if no broker answers within a minute, or if the cluster has the catalogue of another organization, or another
- * warehouse.
+ * Returns true if the directory has kept its own catalogue, and false if it took over that of the cluster. A directory
+ * that was already part of the cluster keeps its catalogue, and does not wait for the brokers. Any other directory
+ * waits for them. Throws `OperatorError` if no broker answers within a minute, if the catalogue of the cluster belongs
+ * to another organization, or if the cluster has another warehouse.
  */
 export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const isKept = await join(options)
@@ -40,12 +40,11 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   if (name === null || (await SHARED_CATALOGUE.warehouse(dataDir)) === name) return isKept
   const note = () => shareChange(dataDir, () => SHARED_CATALOGUE.warehouse(dataDir, name), servers)
   // The name of the warehouse is stored before anything is copied, so that from now on receipts of erasures wait for
-  // this machine. Try up to three times, because the brokers may be electing a leader.
+  // this machine. It is tried up to three times, because the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
-  const how =
-    'run `tenrec cluster forget-warehouse` on one of its machines before it gets another one'
-  throw new OperatorError(`The cluster has the warehouse ${known}. To change it, ${how}.`)
+  const how = 'first run `tenrec cluster forget-warehouse` on one of its machines'
+  throw new OperatorError(`The cluster has the warehouse ${known}. To use another one, ${how}.`)
 }
 
 async function join(options: JoinOptions): Promise<boolean> {
@@ -88,13 +87,12 @@ async function settled(control: ControlState, logger: Logger): Promise<void> {
     const now = performance.now()
     if (now > startedAtMs + JOIN_MS_MAX) {
       const what =
-        control.trouble ?? 'No majority of brokers answers, but the brokers have the catalogue.'
+        control.trouble ??
+        'No majority of brokers answers, so the catalogue cannot be read. Check the brokers.'
       throw new OperatorError(what, { cause: control.failure })
     }
     if (now > tellAtMs) {
-      logger.warn(
-        'Waiting until a majority of the brokers answers. The brokers have the catalogue.',
-      )
+      logger.warn('Waiting for a majority of the brokers, because they have the catalogue.')
       tellAtMs = Number.POSITIVE_INFINITY
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))

@@ -58,26 +58,26 @@ export const SALT_STREAM: StreamOptions = {
 const REPORTS = 'tenrec.reports'
 const COPIES = 3
 const AGAIN_MS = 250
-/** The interval at which the state of a stream is checked. */
+/** The interval, in milliseconds, at which the state of a stream is checked. */
 const LOOK_MS = 1000
 /**
- * A missing stream is created only after it was missing for this long, plus a random time of up to the same length;
- * README.md explains why.
+ * If a stream is missing for this time, plus a random time of up to the same length, this node creates it. README.md
+ * explains why it waits.
  */
 const MISSING_MS = 1000
 /**
- * How often the brokers are made to store the list of streams after a stream was created; see `#note`. Brokers store
- * the list at most every two seconds.
+ * The number of checks in which the brokers are made to store the list of streams, after a stream was created; see
+ * `#note`. Brokers store the list at most every two seconds, so one attempt may not be enough.
  */
 const NOTED_TIMES = 3
-/** The longest time for closing a connection. */
+/** The longest time, in milliseconds, for which closing a connection may take. */
 const CLOSE_MS = 1000
-/** If the stream has more messages but none was taken for this long, the node subscribes to the stream again. */
+/** If the stream has further messages, but this node has received none for this time, the node subscribes again. */
 const STALLED_MS = 3000
 const DUPLICATE_WINDOW_MS = 120_000
 /**
- * The number of messages that are requested at a time. It is not a number of bytes, because servers of version 2.9
- * sometimes stop sending then.
+ * The number of messages that are requested at a time. Requesting a number of bytes would be an alternative, but
+ * servers of version 2.9 sometimes stop sending then.
  */
 const PULL_MESSAGES = 200
 const NANOSECONDS = 1e6
@@ -88,17 +88,17 @@ interface Link {
   readonly manager: JetStreamManager
 }
 
-/** A stream that the brokers store, and that is created if it does not exist. */
+/** Describes a stream that the brokers store. It is created with these options if it does not exist. */
 export interface StreamOptions {
   readonly name: string
   readonly subject: string
-  /** What the stream contains, as named in log lines. */
+  /** What the stream contains, in words for log lines. */
   readonly what: string
   /** The time for which messages are kept, in milliseconds. 0: until Tenrec deletes them. */
   readonly ageMsMax: number
 }
 
-/** The brokers at a list of addresses such as `nats://host:port`. */
+/** The connection to the brokers, given by addresses such as `nats://host:port`. */
 export class NatsBrokers implements Announcements, Messages {
   readonly #servers: readonly string[]
   readonly #log: Logger
@@ -107,7 +107,7 @@ export class NatsBrokers implements Announcements, Messages {
   readonly #listeners = new Set<Listener>()
   #link: Link | null = null
   /**
-   * True while a broker is connected. Messages are sent only then, because the client would otherwise buffer them in
+   * True while a broker is connected. Messages are sent only then; otherwise the NATS client would collect them in
    * memory.
    */
   #isConnected = false
@@ -134,8 +134,8 @@ export class NatsBrokers implements Announcements, Messages {
   }
 
   /**
-   * Returns the state of a stream, or null without a connection to a broker. Does not create the stream. Rejects if the
-   * stream does not exist, and without a majority of brokers.
+   * Returns the state of a stream, or null without a connection to a broker. Unlike `stream`, it does not create the
+   * stream. Rejects if the stream does not exist, or if no majority of brokers answers.
    */
   async look(options: StreamOptions): Promise<StreamState | null> {
     return await this.#open(options).known()
@@ -151,7 +151,7 @@ export class NatsBrokers implements Announcements, Messages {
     return this.#link?.connection.info?.version ?? null
   }
 
-  /** The largest message in bytes. Null: no broker is connected. */
+  /** The largest message that the brokers accept, in bytes. Null: no broker is connected. */
   get messageBytesMax(): number | null {
     return this.#link?.connection.info?.max_payload ?? null
   }
@@ -185,7 +185,7 @@ export class NatsBrokers implements Announcements, Messages {
     this.#isClosed = true
     this.#isConnected = false
     for (const stream of this.#streams.values()) await stream.close()
-    // Do not wait longer: the client may wait for a broker that is gone.
+    // Do not wait longer than this: the client may be waiting for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
     this.#link = null
   }
@@ -202,7 +202,7 @@ export class NatsBrokers implements Announcements, Messages {
           maxPingOut: 2,
         })
         if (this.#isClosed) return await connection.close()
-        // Skip the check of the manager: it fails without a majority of brokers.
+        // `checkAPI` would ask the brokers whether JetStream works, and would fail without a majority of them.
         const manager = await jetstreamManager(connection, { checkAPI: false })
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
@@ -264,11 +264,11 @@ class NatsStream implements SharedStream {
   #listener: StreamListener | null = null
   #messages: ConsumerMessages | null = null
   #following: Promise<void> = Promise.resolve()
-  /** Ends the current subscription. */
+  /** Ends the current subscription. Null: there is none. */
   #breakOff: (() => void) | null = null
   /**
-   * The sequence number of the last message that was taken, and the time of that. `isBusy` is true while a message is
-   * being taken: the subscription then does not count as stalled.
+   * The last message that was taken: its sequence number, and the time at which it was taken. `isBusy` is true while a
+   * message is being taken: the subscription then does not count as stalled.
    */
   #taken = { sequence: 0, atMs: 0, isBusy: false }
   readonly #incarnationListeners: (() => void)[] = []
@@ -278,7 +278,10 @@ class NatsStream implements SharedStream {
    */
   #makingMs: number | null = null
   #unnoted = 0
-  /** True if, at the last check, the stream ended before the last taken message: the brokers have lost messages. */
+  /**
+   * True if, at the last check, the stream ended before the last message that this node has taken. The brokers have
+   * then lost messages.
+   */
   #isCut = false
   #timer: NodeJS.Timeout | undefined
 
@@ -320,7 +323,7 @@ class NatsStream implements SharedStream {
     return this.#stateOf(await this.#info())
   }
 
-  /** Like `state`, but never creates the stream, and returns null without a connection. */
+  /** Returns the same as `state`. But it never creates the stream, and returns null without a connection. */
   async known(): Promise<StreamState | null> {
     const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
     return info === undefined ? null : this.#stateOf(info)
@@ -354,8 +357,8 @@ class NatsStream implements SharedStream {
   }
 
   /**
-   * Checks the stream: finds out its current incarnation and subscribes again if necessary. Creates the stream if it
-   * does not exist. Repeats itself at intervals.
+   * Checks the stream: finds out its current incarnation, creates the stream if it does not exist, and subscribes again
+   * if necessary. Then schedules the next check.
    */
   async look(): Promise<void> {
     let delayMs = LOOK_MS
@@ -363,8 +366,8 @@ class NatsStream implements SharedStream {
       const { sequence: before } = this.#taken
       const { created, state } = await this.#info()
       this.seen = state.last_seq
-      // If the stream ends before the position of this node, the client would wait for messages that do not come. Two
-      // checks in a row must find this, because a former leader of the brokers may report an old end once.
+      // If the stream ends before the position of this node, the client would wait for messages that do not come. Only
+      // two such checks in a row count, because a former leader of the brokers may once report an old end.
       const isCutAgain = this.#isCut && before > state.last_seq
       this.#isCut = before > state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
@@ -409,7 +412,7 @@ class NatsStream implements SharedStream {
         `The stream of ${what} does not exist: ${await making.then(() => 'it was created.', String)}`,
       )
       // If two machines create the stream at the same moment, the answer may describe the stream of the other machine.
-      // So fail here, and let the next check read the actual state.
+      // So this attempt fails, and the next check reads the actual state.
       throw cause
     }
   }
@@ -455,7 +458,7 @@ class NatsStream implements SharedStream {
     const { state } = await this.#info()
     const position = listener.position()
     // If the position is after the end of the stream, the brokers have lost its newest messages. The stream is then
-    // read from its start. Blocks that are already known are recognized by their places.
+    // read from its start. Blocks that this node already has are recognized by their places and skipped.
     const isKnown = position.incarnation === incarnation && position.sequence <= state.last_seq
     const after = isKnown ? position.sequence : 0
     this.#taken = { ...this.#taken, sequence: after }

@@ -1,23 +1,24 @@
 /**
- * Notes which machines of a cluster run an older version. While there is one, nothing is stored that such a machine
- * could not read, or from which it would compute something else: see docs/CLUSTER.md, "Upgrade".
+ * Notes which machines of a cluster run an older version. While one of them runs, this machine stores nothing that the
+ * older one could not read, or from which it would compute different results. See docs/CLUSTER.md, "Upgrade".
  */
 import type { NodeReport } from './shared-stream.ts'
 
 /**
- * The edition of what machines write into the catalogue and the log. Raise it when machines of an older version cannot
- * apply a change of the catalogue, or would carry out a command in another way. Edition 0 lacks the tables
- * `saved_metrics` and `guard_events`, and does not add members to static cohorts by `set_cohort_members`.
+ * The edition of the data that machines write into the catalogue and the log. Raise it when a machine of an older
+ * version could not apply a change of the catalogue, or would carry out a command differently. Edition 0 lacks the
+ * tables `saved_metrics` and `guard_events`, and does not carry out `set_cohort_members`, which adds members to static
+ * cohorts.
  */
 export const EDITION = 1
 
-/** A machine that has not reported for this time is forgotten, in milliseconds. */
+/** The time, in milliseconds, after which a machine that has not reported again no longer counts. */
 const FORGOTTEN_MS = 60_000
 
-/** The machines whose newest report has an older edition. */
+/** Notes the machines whose newest report has an older edition. */
 export class OlderMachines {
   readonly #now: () => number
-  /** The time of the last report by the name of the machine. */
+  /** The time of the last report of each machine, by the machine's name. */
   readonly #heardAtMs = new Map<string, number>()
 
   /** `now` returns milliseconds of a clock that never goes back. */

@@ -27,7 +27,8 @@ const PROCESS_MS = 200
 const LOOK_MS = 100
 
 /**
- * The options. This process must hold the lock of the data directory, and no other code may have the directory open.
+ * What both conversions need. This process must hold the lock of the data directory, and no other code may have the
+ * directory open.
  */
 export interface BoxOptions {
   readonly settings: Settings
@@ -35,16 +36,16 @@ export interface BoxOptions {
 }
 
 /**
- * Returns true if a directory has events or a log of a single machine. No stream has these events. Processes the rest
- * of the log first. Throws `OperatorError` if the brokers have events of other machines, or if no majority of them
- * answers within a minute.
+ * Prepares a directory for `enterCluster`. Returns true if it has events or a log of a single machine, which no stream
+ * has. Processes the rest of that log first. Throws `OperatorError` if the brokers have events of other machines, or if
+ * no majority of the brokers answers within a minute.
  */
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
   if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
   if (settings.partitions[0] !== 0) {
     throw new OperatorError(
-      'This directory has the events of a single machine. They become partition 0.',
+      'This directory has the events of a single machine. They become partition 0, so list it first in `partitions`.',
     )
   }
   await requireEmptyStream(settings.cluster, logger)
@@ -53,8 +54,8 @@ export async function prepareBox({ settings, logger }: BoxOptions): Promise<bool
 }
 
 /**
- * Turns a single machine into the first machine of a cluster. The directory must be prepared, and must already have the
- * catalogue of the cluster.
+ * Turns a single machine into the first machine of a cluster. The directory must be prepared by `prepareBox`, and must
+ * already have the catalogue of the cluster.
  */
 export async function enterCluster(dataDir: string): Promise<void> {
   const position = readProcessedPosition(dataDir)
@@ -96,7 +97,10 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
   await SHARED_CATALOGUE.leave(dataDir)
 }
 
-/** Throws unless there is one partition, stored here: a single machine must have all events of its projects. */
+/**
+ * Throws unless the cluster has only one partition, and this machine stores it: a single machine must have all events
+ * of its projects.
+ */
 function requireOnlyPartition(dataDir: string): void {
   const directory = new ProjectDirectory(dataDir)
   const partitions = directory.partitions()
@@ -132,7 +136,7 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
       }
       if (performance.now() > deadline) {
         throw new OperatorError(
-          'No majority of brokers answers, but they are needed to start a cluster from a single machine.',
+          'A single machine can only become a cluster while a majority of the brokers answers. Check the brokers.',
         )
       }
       await new Promise((settle) => setTimeout(settle, LOOK_MS))
@@ -159,7 +163,10 @@ async function processAll({ settings, logger }: BoxOptions): Promise<void> {
   }
 }
 
-/** Appends the blocks of an outbox that the store lacks to the log of a single machine. Returns their number. */
+/**
+ * Appends those blocks of an outbox that the store lacks to the log of a single machine. Returns the number of appended
+ * blocks.
+ */
 async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const position = readProcessedPosition(dataDir)
   const identity = new OutboxIdentity(outbox)
@@ -167,8 +174,8 @@ async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const log = new LogReader({ dataDir: outbox })
   const appender = new LogAppender({ dataDir, processed: position })
   try {
-    // The number of blocks that an interrupted attempt has already appended. If no attempt was interrupted, this log
-    // has nothing after the processed position.
+    // The number of blocks that an interrupted attempt has already appended: the log then goes beyond the processed
+    // position by this number. Otherwise it is 0.
     let known = appender.append([], 0) - position
     let blocks: Buffer[] = []
     let bytes = 0

@@ -1,7 +1,7 @@
 /**
  * The name of an outbox and its runs, in the file `edge` beside the log of the outbox. If the log is lost, this file is
- * lost with it, and the new outbox gets a new name. Under the old name, it would number its blocks from 1 again, and
- * all replicas would skip them as known.
+ * lost with it, and the new outbox gets a new name. If the new outbox had the old name, its blocks would start at
+ * number 1 again, and all replicas would skip them as blocks that they already have.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -31,18 +31,18 @@ export class OutboxIdentity {
     this.#kept = read(this.#path) ?? { edge: randomBytes(16).toString('hex'), runs: [] }
   }
 
-  /** The name, as hex digits. */
+  /** The name of the outbox, as hex digits. */
   get name(): string {
     return this.#kept.edge
   }
 
-  /** The name, as 16 bytes. */
+  /** The name of the outbox, as 16 bytes. */
   get bytes(): Uint8Array {
     return Buffer.from(this.#kept.edge, 'hex')
   }
 
   /**
-   * Begins a run. It contains the blocks from `firstNumber` on. The run is on disk when this returns. `firstKept` is
+   * Begins a run with the block `firstNumber`. The run is on disk when the call returns. `firstKept` is the number of
    * the oldest block in the log; runs that ended before it are removed.
    */
   beginRun(firstNumber: number, firstKept: number): void {
@@ -61,9 +61,9 @@ export class OutboxIdentity {
   }
 
   /**
-   * Converts the place up to which a replica has everything into the number of a block in the log of this outbox. If an
-   * earlier run has published blocks that the log does not have, their numbers do not count, because other blocks have
-   * these numbers now.
+   * Returns the number of the block in this outbox's log up to which a replica has stored all blocks. `place` is what
+   * the replica reported. An earlier run may have published blocks that the log has lost. Their numbers do not count,
+   * because other blocks have these numbers now.
    */
   numberThrough(place: number): number {
     const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []

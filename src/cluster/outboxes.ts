@@ -22,12 +22,12 @@ import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 /**
- * While accepted events are not processed, they count against the fair share of their sender. Processing is known from
- * the reports of replicas. If too few replicas report, events count as processed after this fraction of the lag limit.
+ * Accepted events count against the fair share of their sender until they are processed. Reports of replicas show when
+ * that is. If too few replicas report, events count as processed after this fraction of the lag limit.
  */
 const CHARGED_PART = 1 / 3
 
-/** The dependencies of outboxes. */
+/** What the outboxes need from their node. */
 export interface OutboxesOptions {
   readonly settings: Settings
   readonly brokers: NatsBrokers
@@ -42,11 +42,11 @@ interface Opened {
   readonly commit: GroupCommit
   readonly outbox: AcceptingOutbox
   readonly log: LogReader
-  /** Opens the log at the first call. All callers get the same promise. */
+  /** Opens the log at the first call. Later calls return the promise of the first call. */
   readonly started: () => Promise<void>
 }
 
-/** The outboxes of this process. */
+/** All outboxes of this process, as one receiver of accepted requests. */
 export class Outboxes implements Commits {
   readonly #options: OutboxesOptions
   readonly #opened = new Map<number, Opened>()
@@ -68,7 +68,7 @@ export class Outboxes implements Commits {
     }
   }
 
-  /** The name by which other machines know this one. */
+  /** The name by which other machines know this machine. */
   get name(): string {
     return this.#of(0).name
   }
@@ -83,12 +83,12 @@ export class Outboxes implements Commits {
     return this.#all.reduce((sum, { outbox }) => sum + outbox.unsentBlocks, 0)
   }
 
-  /** True if, as far as this process knows, the brokers have no majority. */
+  /** True if an outbox has found that no majority of brokers answers. */
   get isAlone(): boolean {
     return this.#all.some(({ outbox }) => outbox.aloneSinceMs !== null)
   }
 
-  /** The sums of the counts of all outboxes. */
+  /** The counts of all outboxes, added up. */
   get counts(): AcceptingOutbox['counts'] {
     const sum = (name: keyof AcceptingOutbox['counts']): number =>
       this.#all.reduce((sum, { outbox }) => sum + outbox.counts[name], 0)
@@ -116,8 +116,8 @@ export class Outboxes implements Commits {
   }
 
   /**
-   * Does nothing: what this machine has processed does not tell what replicas have stored. An outbox learns that from
-   * their reports, and drops blocks then.
+   * Does nothing. This would be the place to drop blocks that this machine has processed. But an outbox may only drop
+   * blocks that replicas have stored, and learns about them from the reports of the replicas.
    */
   trim(): void {}
 

@@ -10,23 +10,29 @@ import { BEGIN, BEGUN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
 import type { SharedStream, StreamMessage, StreamPosition } from './shared-stream.ts'
 
-/** The dependencies of a `ReplicaFeed`. */
+/** What a `ReplicaFeed` needs from its node. */
 export interface ReplicaFeedOptions {
   readonly shared: SharedStream
   readonly channel: string
   readonly logger: Logger
-  /** The position in the stream, and the places, that the store has recorded with its events; or null. */
+  /**
+   * The position in the stream, and the newest place of each edge, that the store has recorded together with its
+   * events. Null: the store has followed no stream yet.
+   */
   readonly origin: LogOrigin | null
-  /** The number of the newest block that is processed. */
+  /** The number of the newest block that the store has processed. */
   readonly position: number
-  /** Called when a block can be processed. */
+  /**
+   * Called when a further block was passed to the processing thread, with the number of the block, and with the bytes
+   * and events that were passed.
+   */
   readonly onBlock: (number: number, bytes: number, events: number) => void
 }
 
 interface Waiting {
   readonly message: HandedMessage
   readonly edge: string
-  /** The places of those blocks of the message that are to be processed. */
+  /** The places of those blocks in the message that must be processed. */
   readonly places: readonly number[]
 }
 
@@ -46,7 +52,7 @@ export class ReplicaFeed {
    */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
-  /** For each edge from which blocks are missing: a sentence about them. */
+  /** The edges of which blocks are missing. For each of them, a sentence about the missing blocks. */
   readonly #lacking = new Map<string, string>()
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
@@ -72,7 +78,7 @@ export class ReplicaFeed {
     })
   }
 
-  /** The reason why this replica cannot continue. Null: it can. */
+  /** The reason why this replica cannot continue, as a sentence. Null: nothing is wrong. */
   get trouble(): string | null {
     return this.#trouble ?? [...this.#lacking.values()][0] ?? null
   }
@@ -93,14 +99,14 @@ export class ReplicaFeed {
     return oldest === undefined ? this.position.sequence : oldest.message.sequence - 1
   }
 
-  /** Returns true if blocks were stored since the last call. */
+  /** Returns true if further blocks were stored since the last call. */
   takeNews(): boolean {
     const isNews = this.#isNews
     this.#isNews = false
     return isNews
   }
 
-  /** Records that everything up to this block is stored durably. */
+  /** Must be called when everything up to block `through` is stored durably. */
   processed(through: number): void {
     let count = 0
     for (const { message, edge, places } of this.#waiting) {
@@ -132,8 +138,9 @@ export class ReplicaFeed {
       this.#lack(edge, numberOf(after), numberOf(first.place))
       const isLost =
         this.position.incarnation === incarnation && sequence <= this.position.sequence + 1
-      // Lost messages are sent again, so wait for them. But messages that the stream has dropped because of their age,
-      // or that are older than this replica, never come again: stop.
+      // If the brokers have lost messages, the edge sends them again, so the replica waits for them. But messages that
+      // the stream has removed because of their age, or that are older than this replica, never come again. The replica
+      // then stops.
       if (!isLost || after === 0) this.#trouble = this.trouble
       else this.position = { incarnation, sequence }
       return
@@ -169,7 +176,7 @@ export class ReplicaFeed {
     this.#lacking.set(edge, `This replica lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)
     this.#options.logger.error(
       { edge, has, comes },
-      'This replica lacks blocks that the stream no longer has. If they do not arrive soon, restore a newer backup of another replica.',
+      'This replica lacks blocks that should have come first. If they do not arrive soon, restore a newer backup of another replica.',
     )
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Makes a change of the catalogue for a command, on a machine of a cluster, with or without a running daemon. The
- * change is sent to the brokers that the daemon last used. They give it its position. Then the daemon or the command
- * applies it to this machine, whichever receives it first.
+ * change is sent to the brokers that the daemon last used. The brokers give it its position in the stream. It is then
+ * applied to this machine by the daemon or by the command, whichever receives it first.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,8 +31,8 @@ export function notedBrokers(dataDir: string): readonly string[] {
 }
 
 /**
- * Makes a change on all machines. `action` opens stores and makes one change in them. It may run more than once. Throws
- * the errors of `action`, and `OperatorError` if no majority of the brokers answers.
+ * Makes a change on all machines of the cluster. `action` opens stores and makes one change in them. It may be called
+ * more than once. Throws the errors of `action`, and `OperatorError` if no majority of the brokers answers.
  */
 export async function shareChange<T>(
   dataDir: string,
@@ -58,7 +58,7 @@ export async function shareChange<T>(
   } catch (cause) {
     if (control.counts.refused === 0) throw cause
     const brokerList = servers.join(', ')
-    const what = `No majority of the brokers (${brokerList}) has confirmed the change. Check whether it was made.`
+    const what = `No majority of the brokers (${brokerList}) has confirmed the change. It may still be made, so check before you repeat it.`
     throw new OperatorError(what, { cause })
   } finally {
     endProposing()

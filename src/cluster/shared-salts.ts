@@ -17,26 +17,26 @@ const PREPARE_MS = 600_000
 const AGAIN_SOON_MS = 5000
 const DAY_MS = 86_400_000
 /**
- * Offsets in days from now. Only these days can be open today or tomorrow. A day is open while it is today in some time
- * zone, or while its events may still arrive.
+ * The days for which salts are prepared, as offsets from today. A day is *open* while it is today in some time zone, or
+ * while its events may still arrive. Only these days can be open today or tomorrow.
  */
 const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
 
-/** A message of the stream. */
+/** A message of the stream of daily salts. */
 interface SaltMessage {
   readonly day: string
-  /** The salt, as hex digits. */
+  /** The salt of that day, as hex digits. */
   readonly salt: string
 }
 
-/** The dependencies of shared salts. */
+/** What shared salts need from their node. */
 export interface SharedSaltsOptions {
   readonly stream: SharedStream
   readonly salts: DailySalts
   readonly clock: Clock
 }
 
-/** The shared salts on one machine. */
+/** The shared salts, as one machine knows them. */
 export class SharedSalts {
   readonly #options: SharedSaltsOptions
   readonly #known = new Set<string>()
@@ -104,8 +104,8 @@ export class SharedSalts {
   }
 
   /**
-   * Publishes a salt for each open day of today or tomorrow that has none in the stream: the salt that this machine
-   * already uses, or else a new one.
+   * Publishes a salt for each day that is open today or tomorrow and has none in the stream. It publishes the salt that
+   * this machine already uses, or else a new one.
    */
   async #prepare(): Promise<void> {
     const { stream, salts } = this.#options

@@ -13,7 +13,7 @@ export interface StreamMessage {
 
 /** A position in a stream. */
 export interface StreamPosition {
-  /** The incarnation. '': none yet. */
+  /** The incarnation, or '' if no message was read yet. */
   readonly incarnation: string
   readonly sequence: number
 }
@@ -26,20 +26,23 @@ export interface StreamListener {
   take(message: StreamMessage, incarnation: string): Promise<void> | void
 }
 
-/** The message was not added to the stream, because another message was added after `expected` first. */
+/** Says that a message was not added to the stream, because another message was added after `expected` first. */
 export class OvertakenError extends Error {}
 
 /** A stream, as one process sees it. The object exists from the start, with or without brokers. */
 export interface SharedStream {
-  /** The incarnation, or '' while it is unknown. */
+  /** The current incarnation of the stream, or '' while it is unknown. */
   readonly incarnation: string
-  /** The newest sequence number at the last check, which is made every second; 0 before. */
+  /**
+   * The newest sequence number in the stream at the last check. A check is made every second; before the first one, it
+   * is 0.
+   */
   readonly seen: number
   /**
-   * Resolves with the sequence number when a majority of brokers has the message. If a message with the same `id` was
-   * added shortly before, this one is not added again. Rejects with `OvertakenError` if `expected` is not the newest
-   * sequence number. Also rejects after `timeoutMs`, or without a majority of brokers. It is then unknown whether the
-   * message was added.
+   * Adds a message to the stream. Resolves with its sequence number when a majority of brokers has the message. If a
+   * message with the same `id` was added shortly before, this one is not added again. Rejects with `OvertakenError` if
+   * `expected` is not the newest sequence number. Also rejects after `timeoutMs`, or without a majority of brokers. It
+   * is then unknown whether the message was added.
    */
   publish(data: Uint8Array, id: string, timeoutMs: number, expected?: number): Promise<number>
   /** Follows the stream until `close`. Call it once. */
@@ -48,15 +51,15 @@ export interface SharedStream {
   onIncarnation(listener: () => void): void
   /** Returns the current state of the stream. Rejects without a majority of brokers. */
   state(): Promise<StreamState>
-  /** Makes the brokers drop the messages before this sequence number. */
+  /** Makes the brokers delete the messages before the sequence number `before`. */
   cut(before: number): Promise<void>
 }
 
-/** The state of a stream. */
+/** The state of a stream, as the brokers report it. */
 export interface StreamState {
   readonly incarnation: string
   readonly first: number
-  /** The newest sequence number; 0 before the first message. */
+  /** The sequence number of the newest message, or 0 if there was none yet. */
   readonly last: number
   readonly bytes: number
   /** The time of the oldest message, in milliseconds. Null: there is none. */
@@ -69,16 +72,19 @@ export interface StreamState {
   }[]
 }
 
-/** The report of a machine about itself. */
+/** What a machine reports about itself to the others, every two seconds. */
 export interface NodeReport {
-  /** The partition that the machine stores. Null: it stores none, accepts events, and asks other machines. */
+  /** The partition that the machine stores. Null: it stores none; it only accepts events, and asks other machines. */
   readonly partition: number | null
-  /** The partitions that projects belong to. */
+  /** The partitions to which projects belong. */
   readonly partitions: readonly number[]
   /** The name of the machine, both as an edge and as a replica. */
   readonly replica: string
   readonly host: string
-  /** The edition of what the machine can read (older-machines.ts). Machines of older versions do not send it: 0. */
+  /**
+   * The edition of the data that the machine can read (older-machines.ts). Machines of older versions do not send it;
+   * it then counts as 0.
+   */
   readonly edition?: number
   /** The position of the replica in the event stream. Before it has started: '' and 0. */
   readonly position: StreamPosition
@@ -89,14 +95,14 @@ export interface NodeReport {
   /** The number of the newest catalogue change that the machine has applied. -1: none. */
   readonly control: number
   /**
-   * The name of the cluster's warehouse, for which the receipts of erasures wait, or null; and whether this machine
-   * copies events to the warehouse.
+   * `warehouse` is the name of the cluster's warehouse, or null. If it is set, the receipts of erasures wait for the
+   * warehouse. `isCopying` is true if this machine copies events to it.
    */
   readonly warehouse: string | null
   readonly isCopying: boolean
-  /** The troubles that `/_health` of the machine shows. */
+  /** The current problems of the machine, which its `/_health` shows too. */
   readonly troubles: readonly string[]
-  /** For each edge: the place up to which this machine has stored all its blocks durably. */
+  /** For each edge: the place up to which this machine has stored all blocks of that edge durably. */
   readonly places: Readonly<Record<string, number>>
 }
 
@@ -109,21 +115,22 @@ export interface Announcements {
 /** The subject of a message, and the subject for its answer. */
 export interface MessagePlace {
   readonly subject: string
-  /** The subject for the answer. '': no answer is wanted. */
+  /** The subject to which an answer is sent. '': no answer is wanted. */
   readonly answerTo: string
 }
 
 /** Messages between machines. A message is delivered at most once. Messages of one sender keep their order. */
 export interface Messages {
-  /** The largest message in bytes. Null: no broker is connected. */
+  /** The largest message that the brokers accept, in bytes. Null: no broker is connected. */
   readonly messageBytesMax: number | null
   /**
    * Sends a message to the listeners of a subject. Returns false if it was not sent, because no broker is connected.
    */
   send(subject: string, data: Uint8Array, answerTo?: string): boolean
   /**
-   * Listens until the returned function is called. If `group` is given, only one listener of the group gets each
-   * message. The data is null if a message was sent for an answer and nobody listens to its subject.
+   * Listens to a subject until the returned function is called. If `group` is given, only one listener of the group
+   * gets each message. `data` is null if a message was sent with a subject for its answer, and nobody listens to the
+   * subject of the message.
    */
   listen(
     subject: string,

@@ -1,22 +1,22 @@
 /**
  * The catalogue (organization, projects, keys, roles, flags, audit) as a sequence of write sets, so that several
  * machines can have the same copy. A write set is everything that one transaction of the store wrote: each key with its
- * value. Copies that apply the same write sets in the same order contain the same bytes. The code that orders write
- * sets knows nothing about tables and keys. For that code, a write set is bytes.
+ * value. Copies that apply the same write sets in the same order contain the same bytes. The code that orders the write
+ * sets treats each one as bytes and knows nothing about tables and keys.
  */
 
-/** One change of a key in a table. */
+/** One change in a write set: a key of a table gets a new value, or is removed. */
 export interface Write {
   readonly table: string
   readonly key: Uint8Array
-  /** The new value, or null if the key is removed. */
+  /** The new value of the key, or null if the key is removed. */
   readonly value: Uint8Array | null
 }
 
-/** Everything that one transaction wrote, in order. */
+/** Everything that one transaction wrote, in the order in which it was written. */
 export type WriteSet = readonly Write[]
 
-/** The position of a copy in the sequence of write sets: which of them it has applied. */
+/** The position of a copy in the sequence of write sets: the last write set that the copy has applied. */
 export interface ChangePlace {
   /**
    * The name of the sequence, or '' before the first write set. If the brokers lose the whole sequence, a new one with
@@ -28,17 +28,17 @@ export interface ChangePlace {
    * gaps.
    */
   readonly sequence: number
-  /** How many write sets have led to this copy, in all incarnations together. */
+  /** The number of write sets, in all incarnations together, that the content of this copy results from. */
   readonly number: number
 }
 
 /** The writes that a transaction has decided on but not yet made. */
 export interface Proposal {
-  /** The position of the copy that the transaction has read to decide. */
+  /** The position of this machine's copy when the transaction read it. The decision is right only for this position. */
   readonly place: ChangePlace
   /** The write set that all copies apply. */
   readonly changes: Uint8Array
-  /** Further writes that only this machine applies. */
+  /** Writes of the same transaction that only this machine applies, such as console sessions and login codes. */
   readonly local: Uint8Array
 }
 
@@ -46,7 +46,7 @@ export interface Proposal {
 export interface PlacedChanges {
   readonly place: ChangePlace
   readonly changes: Uint8Array
-  /** The further writes that only the machine that proposed the set applies. Null on all other machines. */
+  /** The writes that only the machine that proposed the set applies (`Proposal.local`). Null on all other machines. */
   readonly local: Uint8Array | null
 }
 
@@ -56,7 +56,7 @@ export interface WholeCopy {
   readonly parts: readonly Uint8Array[]
 }
 
-/** One copy of the catalogue. */
+/** One copy of the catalogue, as the code that orders write sets uses it. */
 export interface CatalogueCopy {
   /** Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing. */
   apply(set: PlacedChanges): void | Promise<void>
@@ -70,14 +70,17 @@ export interface CatalogueCopy {
 export interface ChangeLog {
   /**
    * Gives a proposal its position in the sequence, and resolves with the result of the transaction once this copy has
-   * applied the proposal. If another machine changed the catalogue first, `again` decides again on the current content.
-   * Rejects with any error of `again`, or with the `ServiceError` `control_not_replicated`. After that error, the
-   * change may still be made later.
+   * applied the proposal. If another machine changed the catalogue first, it calls `again`, which runs the transaction
+   * again on the current content. Rejects with any error of `again`, or with the `ServiceError`
+   * `control_not_replicated`. After that error, the change may still be made later.
    */
   commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T>
 }
 
-/** The result of a transaction and the writes that it proposes. `proposal` is null if there is nothing to replicate. */
+/**
+ * The result of a transaction, and the writes that it proposes to all copies. `proposal` is null if there is nothing to
+ * replicate.
+ */
 export interface Decided<T> {
   readonly result: T
   readonly proposal: Proposal | null

@@ -1,7 +1,7 @@
 /**
  * The log: accepted requests that are not processed yet, as blocks in order of arrival. Blocks are numbered from 1
- * without gaps. A number is never used twice, even after the blocks before it were removed. The format of a block is
- * described in rules/capture/log-block.ts. One process appends blocks; any process may read them.
+ * without gaps. A number is never used twice, even after its block was removed. The format of a block is described in
+ * rules/capture/log-block.ts. One process appends blocks; any process may read them.
  */
 
 /** The numbers of the first and last block in the log. If the log is empty, `last` is `first - 1`. */
@@ -11,15 +11,15 @@ export interface LogExtent {
 }
 
 /**
- * The position up to which a shared log was read to fill this log. It is stored in the same transaction as the results
- * of the blocks that were read.
+ * How far a shared log was read to fill this log. The origin is stored in the same transaction as the results of the
+ * blocks that were read.
  */
 export interface LogOrigin {
   readonly incarnation: string
   readonly sequence: number
   /**
-   * For each edge that has sent blocks since the previous origin, the place of its newest block. A place combines the
-   * run of the edge's outbox and the number of the block in it (cluster/block-message.ts).
+   * For each edge that has sent blocks since the previous origin, the place of its newest block. A place is one number
+   * made of the run of the edge's outbox and the number of the block in it (cluster/block-message.ts).
    */
   readonly places: Readonly<Record<string, number>>
   /**
@@ -32,14 +32,14 @@ export interface LogOrigin {
 export interface LogAppender {
   /**
    * Appends all blocks or none, and removes blocks up to the number `trimThrough`, immediately or later. The blocks are
-   * durable when the call is done. Returns the number of the last block in the log. If it throws, it is unknown whether
-   * the blocks were appended, and the appender must not be used again. Each block is sealed in its own memory (`seal`
-   * in log-block.ts).
+   * durable when the call is done. Returns the number of the last block in the log. If the call throws, it is unknown
+   * whether the blocks were appended, and the appender must not be used again. Each block is sealed in its own memory
+   * (`seal` in log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
   /**
-   * Releases the disk space that a burst of events has needed, once the burst is over. Must be called from time to
-   * time.
+   * Releases the disk space that the log needed during a burst of events, once the burst is over. Must be called from
+   * time to time.
    */
   shrink(): void
   close(): Promise<void>
@@ -54,8 +54,9 @@ export interface LogReader {
   /** Returns a block, valid until the next call, or undefined if the block was removed or never written. */
   block(sequence: number): Buffer | undefined
   /**
-   * Returns the origin of the blocks up to the number `sequence`, which is stored together with their results. The code
-   * that commits calls it once for each commit.
+   * Returns how far the shared log was read for the blocks up to the number `sequence`. The caller stores this origin
+   * together with the results of these blocks, and therefore calls once for each commit. A log that is not filled from
+   * a shared log lacks this method.
    */
   origin?(sequence: number): LogOrigin
   close(): Promise<void>

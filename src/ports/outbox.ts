@@ -1,13 +1,13 @@
 /**
- * The outbox: hands the events that processing has stored to subscribers (streams, webhooks, sinks). There is one
- * outbox, in the thread that processes. A subscriber fetches deliveries one by one, in the order of the commits.
- * Deliveries that it has not fetched wait for it, up to a limit. Beyond the limit, the outbox drops deliveries and
- * reports which events were in them. The subscriber then reads these events from the warehouse by their sequence
- * numbers.
+ * The outbox hands the events that processing has stored to subscribers (streams, webhooks, sinks). It is not the
+ * outbox of a cluster machine, which is a log of accepted events. There is one outbox, in the thread that processes. A
+ * subscriber fetches deliveries one by one, in the order of the commits. Deliveries that it has not fetched wait for
+ * it, up to a limit. Beyond the limit, the outbox drops deliveries and reports which events were in them. The
+ * subscriber then reads these events from the warehouse by their sequence numbers.
  */
 import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 
-/** A stored event. */
+/** A stored event, as subscribers receive it. */
 export interface OutboxRow {
   readonly projectId: number
   /** The sequence number of the event, unique within the project. */
@@ -21,7 +21,7 @@ export interface OutboxRow {
   readonly isHistorical: boolean
 }
 
-/** The changes that one commit has stored durably. */
+/** The changes that one commit has stored durably: new events, and the persons and definitions that changed. */
 export interface OutboxBatch {
   readonly kind: 'batch'
   /** The number of the last log block that the commit covers. */
@@ -50,13 +50,16 @@ export interface OutboxGap {
   }[]
 }
 
-/** Tests whether a subscriber wants an event. It is called once for each event, in order, while events are gathered. */
+/**
+ * Returns true if a subscriber wants an event. The outbox calls it once for each event, in order, while a commit is
+ * prepared.
+ */
 export type EventTest = (
   projectId: number,
   event: Pick<NormalisedEvent, 'name' | 'distinctId'>,
 ) => boolean
 
-/** A subscription to the outbox. */
+/** A subscription to the outbox, which one subscriber uses. */
 export interface Subscription {
   /** Returns the next delivery that waits for the subscriber, or null if there is none. */
   take(): OutboxBatch | OutboxGap | null
@@ -71,9 +74,9 @@ export interface Subscription {
 /** The interface with which subscribers register. */
 export interface Outbox {
   /**
-   * Subscribes to the commits from the next one on. It must not be called while events are gathered. At most `rowsMax`
-   * events wait for the subscriber. If `wants` refuses an event, the event is left out of the batches, unless another
-   * subscriber wants it. The subscriber must therefore test each event that it receives.
+   * Subscribes to all commits after this call. Do not call it while a commit is prepared. At most `rowsMax` events wait
+   * for the subscriber. If `wants` refuses an event, the event is left out of the batches, unless another subscriber
+   * wants it. The subscriber must therefore test each event that it receives.
    */
   subscribe(rowsMax: number, wants?: EventTest): Subscription
 }
@@ -82,12 +85,14 @@ export interface Outbox {
 export interface OutboxWriter {
   /** False if there is no subscriber, so that no event needs to be added. */
   readonly isWanted: boolean
-  /** Tests whether any subscriber wants this event. Every subscriber is asked, once. */
+  /** Returns true if any subscriber wants this event. It asks every subscriber, and each one only once. */
   readonly wants: EventTest
   /** Adds an event to the next batch. */
   add(row: OutboxRow): void
   /** Drops the events that were added since the last commit, because they were not stored. */
   discard(): void
-  /** After a commit, delivers the events that were added, together with the other changes of the commit. */
+  /**
+   * Must be called after a commit. Delivers the events that were added, together with the other changes of the commit.
+   */
   publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void
 }

@@ -1,7 +1,7 @@
 /**
  * The task runner carries out calls in another thread: in the thread pool of this process, or in another process that
- * has the store of the project. A call is plain data, a name and values that can be copied. The table of calls
- * (engine/threads/call-table.ts) gives their types.
+ * has the store of the project. A call is plain data: a name, and values that can be copied to the other thread. The
+ * table of calls (engine/threads/call-table.ts) gives their types.
  */
 
 /** For each name of a call, the types of its values and of its result. */
@@ -14,27 +14,27 @@ export interface CallOptions {
   /** The format in which the rows of a page are written. The default is JSON. */
   readonly format?: 'json' | 'csv'
   /**
-   * Receives a function that cancels the call. The caller calls that function when nobody waits for the result any
-   * more.
+   * Receives a function that cancels the call. The caller keeps that function, and calls it when nobody waits for the
+   * result any more.
    */
   readonly onLeave?: (cancel: () => void) => void
-  /** How many rows a long call asks for. When several calls wait, those with fewer rows run first. */
+  /** The number of rows that a long call asks for. When several calls wait, those with fewer rows run first. */
   readonly weight?: number
   /** For a long call, the number (from 0) of the thread that must carry it out. */
   readonly thread?: number
-  /** Called when a long call starts, with the number of the thread that carries it out. */
+  /** Called when a thread starts the long call, with the number of that thread. */
   readonly onTurn?: (thread: number) => void
-  /** Buffers among the values. Their ownership is transferred to the thread, so the caller can no longer use them. */
+  /** Buffers among the values that are moved to the other thread without copying. The caller can no longer use them. */
   readonly transferList?: readonly ArrayBuffer[]
 }
 
-/** Carries out calls. */
+/** Carries out calls in another thread or process. */
 export interface TaskRunner<Calls extends CallTypes> {
   /**
    * Runs a call and resolves with its result. Rejects with a `ServiceError`, whose text is for the client, if the call
    * is refused. It is a 503 with `retryAfterSeconds` if too many calls wait, or if the thread that ran the call has
-   * ended. Rejects with any other error if something unforeseen happened. Bytes in a result do not share memory with
-   * anything else.
+   * ended. Any other error means that something unforeseen happened. If the result contains bytes, the caller owns
+   * their memory.
    */
   run<Name extends keyof Calls & string>(
     name: Name,

@@ -17,8 +17,8 @@ export interface EventIdentity {
   readonly projectId: number
   readonly event: NormalisedEvent
   /**
-   * The properties of an event that was read without building an object of them. If cells are present, they are stored,
-   * and not the `properties` of `event`. Only a warehouse with `takesCells` accepts them.
+   * The properties of the event as cells, if its JSON was read without building an object. Cells are then stored
+   * instead of the `properties` of `event`. Only a warehouse with `takesCells` accepts them.
    */
   readonly cells?: EventCells | null
   /** The memory that contains the UUID: the 16 bytes from `uuidOffset` on. The warehouse copies them. */
@@ -28,31 +28,35 @@ export interface EventIdentity {
   readonly hasClientUuid: boolean
 }
 
-/** The result of `admit` for an event that is not a duplicate. It is valid until the next event is admitted. */
+/**
+ * The ID numbers of an event that is not a duplicate, as `admit` returns them. Valid until the next event is admitted.
+ */
 export interface Admission {
   readonly distinctId: number
 }
 
-/** A segment whose copy is complete and was compared byte by byte. */
+/** A segment of which ClickHouse has a complete copy: the copy was compared with it byte by byte. */
 export interface CopiedSegment {
   readonly projectId: number
   readonly firstSequence: number
-  /** The header of the segment when it was compared. Every later change of the segment also changes its header. */
+  /**
+   * The bytes of the segment's header when it was compared. If the header is still equal, the segment has not changed.
+   */
   readonly header: Uint8Array
 }
 
-/** The values of a column: the values of a property as JSON, or the texts of elements. */
+/** The values of one column for some rows: the values of a property as JSON, or the texts of elements. */
 export interface ColumnTexts {
   /** The indexes of the rows that have a value, ascending. */
   readonly rows: Uint16Array
   readonly texts: readonly string[]
 }
 
-/** Reads columns that the local store has removed because a warehouse has a copy of them. */
+/** Reads columns that the local store has removed because ClickHouse has a copy of them. */
 export interface ColumnSource {
   /**
-   * Returns the column of a property for a segment, or the column of elements if `key` is null. `isAnew` bypasses the
-   * cache. Blocks the calling thread. Throws `ServiceError` if the warehouse does not answer.
+   * Returns one column of a segment: the values of the property `key`, or the elements if `key` is null. `isAnew`
+   * bypasses the cache. Blocks the calling thread. Throws `ServiceError` if the warehouse does not answer.
    */
   column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts
 }
@@ -64,7 +68,7 @@ export interface SegmentPlace {
   readonly rows: number
 }
 
-/** How many rows, segments and bytes a commit wrote. */
+/** The numbers of rows, segments and bytes that a commit wrote. */
 export interface CommitStats {
   readonly rows: number
   readonly segments: number
@@ -93,9 +97,9 @@ export interface WarehouseWriter {
   /** True if `append` accepts properties as cells. */
   readonly takesCells?: boolean
   /**
-   * Returns null if the event is a duplicate: if an event with the same project, UUID, name and distinct ID number is
-   * already stored or gathered. Adds nothing yet. `isNew` means that the distinct ID number was not used before.
-   * Source: docs/compatibility/events.md, "Duplicates".
+   * Checks an event before `append`, and adds nothing yet. Returns null if the event is a duplicate: if an event with
+   * the same project, UUID, name and distinct ID number is already stored or gathered.`isNew` means that the distinct
+   * ID number was not used before. Source: docs/compatibility/events.md, "Duplicates".
    */
   admit(event: EventIdentity, distinctId: number, isNew: boolean): Admission | null
   /**
@@ -113,20 +117,25 @@ export interface WarehouseWriter {
   ): void
   /**
    * Treats the events of a job as erased from now on, so that clients may send the same events again. `maintain` later
-   * removes them from the disk, when the thread has time for it. Repeating the call has no further effect.
+   * removes them from the disk, when the thread has time for it. Calling `order` twice for a job is harmless.
    */
   order(job: ErasureJob): void
   /**
-   * Returns the jobs that were carried out but are not yet recorded as done. Each job is returned once in the lifetime
-   * of this object. If a warehouse has copies of the events, jobs that are recorded as done are returned too, until
-   * `forgetCopies` is called for them.
+   * Returns the erasure jobs whose events have been removed but that are not yet recorded as done. Each job is returned
+   * once in the lifetime of this object. If a warehouse has copies of the events, jobs that are recorded as done are
+   * returned too, until `forgetCopies` is called for them.
    */
   takeCarriedOut(): readonly ErasedJob[]
-  /** Reports that no warehouse has copies of the events of these jobs any more. */
+  /**
+   * Must be called when no warehouse has copies of the events of these jobs any more. `takeCarriedOut` then no longer
+   * returns jobs that are recorded as done.
+   */
   forgetCopies?(jobs: readonly ErasedJob[]): void
   /** Returns the sequence number of the newest event of a project, gathered or stored, or 0 if there is none. */
   lastSequence(projectId: number): number
-  /** True if the gathered events fill their segments, so that storing them now would leave no small segment. */
+  /**
+   * True if the gathered events fill their segments. Storing them now then leaves no small segment to be merged later.
+   */
   readonly isFull: boolean
   /** The estimated memory of the events gathered since the last commit, in bytes. */
   readonly gatheredBytes: number
@@ -134,7 +143,10 @@ export interface WarehouseWriter {
   prepare(): void
   /** Stores the gathered events. Must be called between `prepare` and `settle`. */
   store(): CommitStats
-  /** Must be called when the transaction is durable. The events of `jobs` are to be erased from now on. */
+  /**
+   * Must be called when the transaction of `store` is durable. `jobs` are the erasure jobs that the transaction has
+   * stored; `maintain` carries them out from now on.
+   */
   settle(jobs: readonly ErasureJob[]): void
   /**
    * Removes columns of which a warehouse has copies. A segment that has changed since it was compared keeps its
@@ -147,7 +159,7 @@ export interface WarehouseWriter {
    * disk to rewrite them.
    */
   maintain(budgetMs: number, isErasingOnly?: boolean): boolean
-  /** The sizes of the caches of this writer. */
+  /** The number of bytes in each cache of this writer, and the limits of the caches. */
   readonly caches?: CachesOfThread
   /** Releases memory that is only a cache. Must not be called while events are gathered. */
   release?(): void
@@ -155,16 +167,16 @@ export interface WarehouseWriter {
 
 /** The limits of one query. */
 export interface ScanLimits {
-  /** The time of `performance.now()` after which the query fails with 504 `query_timeout`. */
+  /** The time, on the clock of `performance.now()`, after which the query fails with 504 `query_timeout`. */
   readonly deadlineMs: number
   /** Returns true if nobody waits for the answer any more. */
   readonly isCancelled: () => boolean
   /**
-   * Called as often as the deadline is checked, with the current time of `performance.now()`. Throws if the query takes
-   * too much memory.
+   * Called as often as the deadline is checked, with the current time of `performance.now()`. Throws, and so ends the
+   * query, if the query takes too much memory.
    */
   readonly checkMemory?: (nowMs: number) => void
-  /** The number of rows that one scan may find. A scan that finds more fails with 400 `query_too_large`. */
+  /** The largest number of rows that one scan may find. A scan that finds more fails with 400 `query_too_large`. */
   readonly rowsMax?: number
 }
 
@@ -176,8 +188,8 @@ export interface Warehouse {
   /** Returns a scanner for one query, which reads the current state. It is valid until the next call. */
   scanner(limits: ScanLimits): EventScanner
   /**
-   * Returns a page of events as text, newest timestamp first. The page also ends when `writer` is full. `check` is
-   * called before each expensive step, and throws if the read is to be canceled.
+   * Returns a page of events as text, newest timestamp first. The page also ends when `writer` is full. The reader
+   * calls `check` before each expensive step. To cancel the read, `check` throws.
    */
   eventRows(
     query: EventListQuery,

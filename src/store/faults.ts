@@ -1,6 +1,6 @@
 /**
- * The faults of an open store that callers react to: a damaged record, a thread that ends within a write transaction, a
- * machine that runs out of disk space, open files or memory, a failed commit, and a failed maintenance step.
+ * The faults of an open store to which callers react: a damaged record, a thread that ended within a write transaction,
+ * a lack of disk space, file descriptors or memory, a failed commit, and a failed maintenance step.
  */
 
 /**
@@ -16,9 +16,9 @@
 let openWrites: Int32Array | undefined
 let writeDepth = 0
 
-/** The index of the counters of all write transactions. */
+/** The index of the counters of all write transactions (see `openWrites`). */
 export const ALL_WRITES = 0
-/** The index of the counters of those write transactions that change data which readers can see. */
+/** The index of the counters of those write transactions that change what readers of the store see. */
 export const CHANGING_WRITES = 2
 
 /**
@@ -44,8 +44,9 @@ export function counted<T>(action: () => T, isRearranging: boolean): T {
 }
 
 /**
- * Sets the array of four counters (see `openWrites`) that the write transactions of this thread use. If a thread ends
- * within a write transaction, the transaction stays counted as open and the environment stays locked.
+ * Sets the array of four counters (see `openWrites`) that the write transactions of this thread use. If the thread ends
+ * within a write transaction, that transaction stays counted as open. The caller can see by this that the environment
+ * is still locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter
@@ -56,7 +57,10 @@ export function isWithinWrite(): boolean {
   return writeDepth > 0
 }
 
-/** Tables whose keys are only numbers. Keys of other tables contain texts that clients sent. */
+/**
+ * The tables whose keys consist only of numbers. Keys of other tables contain texts that clients sent, so they are not
+ * shown.
+ */
 const NUMBERED_TABLES: ReadonlySet<string> = new Set([
   'segment_headers',
   'segment_groups',
@@ -75,7 +79,7 @@ const NUMBERED_TABLES: ReadonlySet<string> = new Set([
 export class DamagedRecordError extends Error {
   override readonly name = 'DamagedRecordError'
   readonly table: string
-  /** The key in hexadecimal digits. */
+  /** The key, as hexadecimal digits. */
   readonly key: string
 
   constructor(table: string, key: Uint8Array, what = 'the checksum does not match') {
@@ -88,8 +92,8 @@ export class DamagedRecordError extends Error {
   }
 
   /**
-   * The table and the key. The key is left out if it may contain a text of a client, so the result is safe to show to
-   * anyone.
+   * The table and the key, as a text that is safe to show to anyone. The key is left out if it may contain a text of a
+   * client.
    */
   get place(): string {
     return NUMBERED_TABLES.has(this.table)
@@ -98,7 +102,7 @@ export class DamagedRecordError extends Error {
   }
 }
 
-/** Receives the error of each record that is damaged or missing and was therefore skipped. */
+/** Receives the error of each record that was skipped because it is damaged or missing. */
 export type DamageListener = (error: DamagedRecordError) => void
 
 /** Returns the result of `read`. If `read` finds a damaged record, passes the error to `onDamage` and returns null. */
@@ -120,7 +124,7 @@ export function refuseDamage(error: DamagedRecordError): never {
 /** A resource that the machine lacks: disk space or file descriptors. `io` means that a read failed. */
 export type Shortage = 'disk' | 'files' | 'io'
 
-/** The shortage that each error code of the file system stands for. */
+/** Error codes of the file system, and the shortage that each of them stands for. */
 const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
@@ -128,26 +132,27 @@ const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENFILE', 'files'],
   ['EIO', 'io'],
 ])
-/** System calls after whose failure it is unknown which data is on the disk. */
+/** System calls that write data to the disk. If one of them fails, it is unknown which data is on the disk. */
 const FLUSHES: ReadonlySet<string> = new Set(['fsync', 'fdatasync'])
-/** System calls that change nothing, so that a failed one can be repeated. */
+/** System calls that change nothing. If one of them fails, it can be repeated. */
 const READS: ReadonlySet<string> = new Set(
   'access fstat lstat open opendir read readlink realpath scandir stat statfs statx'.split(' '),
 )
 /**
- * The shortages that LMDB reports before it writes anything, by the text of the error. The error of a disk that becomes
- * full during a write is not included: see `isBeyondRepair`.
+ * The shortages that LMDB reports before it writes anything, by the text of the error. If the disk becomes full during
+ * a write, the error is not one of these: see `isBeyondRepair`.
  */
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // The process could not start a thread or another process.
+  // The error says that a thread or another process could not be started.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 
 /**
  * Returns the shortage that an error of LMDB or of the file system stands for, or null. The failed call changed
- * nothing, so it can be repeated once the shortage is over. The causes of the error are examined as well.
+ * nothing, so it can be repeated once the shortage is over. If the error itself is no shortage, its `cause` is
+ * examined, and so on.
  *
  * A failed flush is never a shortage, whatever its code, because it leaves unknown which data is on the disk.
  */
@@ -188,8 +193,8 @@ export class CommitFailedError extends Error {
 const BROKEN_CODES: ReadonlySet<unknown> = new Set([5, 28, 30, -30_795, -30_796])
 
 /**
- * Returns whether the process must end after this error, because it is unknown which data is durable. After any other
- * error, the environment is in the state before the transaction.
+ * Returns whether the process must end because of this error: it is then unknown which data is durable. After any other
+ * error, the environment is in the state from before the transaction.
  */
 export function isBeyondRepair(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -207,15 +212,18 @@ export const MAINTENANCE_STEPS = ['merge', 'erase', 'index', 'names', 'fold'] as
 /** One of `MAINTENANCE_STEPS`. */
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 
-/** Runs maintenance steps, and pauses steps that have failed. */
+/** Runs maintenance steps. It pauses a step that has failed, so that the same error does not occur again and again. */
 export interface StepGuard {
-  /** Returns whether a step is paused. `first` is the first sequence number of a merge, or 0 for other steps. */
+  /**
+   * Returns whether a step is paused. `first` tells merges apart: it is the first sequence number of the merged events,
+   * or 0 for other steps.
+   */
   isPaused(step: MaintenanceStep, projectId?: number, first?: number): boolean
   /** Runs a step. Records and rethrows its error. The caller must then close the store and open it again. */
   run<T>(step: MaintenanceStep, action: () => T, projectId?: number, first?: number): T
 }
 
-/** A guard that records nothing: it rethrows errors and pauses no step. */
+/** A guard for callers that need none: it runs each step, rethrows errors, and pauses no step. */
 export const NO_GUARD: StepGuard = {
   isPaused: () => false,
   run: (_step, action) => action(),

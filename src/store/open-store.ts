@@ -39,11 +39,11 @@ const CREDENTIALS_NAME = 'credentials.json'
 /** The credentials and the address that the operator is shown once, after the first start. */
 export interface FirstStart extends FirstKeys {
   readonly baseUrl: string
-  /** The absolute path of the file that contains all of these values. */
+  /** The absolute path of the file `credentials.json`, which contains all these values. */
   readonly credentialsPath: string
 }
 
-/** A data directory with everything that a daemon needs. It stays locked until it is released. */
+/** A data directory that is ready for a daemon: created, filled and locked. It stays locked until it is released. */
 export interface FilledDataDir {
   readonly dataDir: DataDir
   /** The credentials of the first start, or null if an earlier start filled the directory. */
@@ -51,9 +51,9 @@ export interface FilledDataDir {
 }
 
 /**
- * Joins the catalogue of a cluster. If the cluster has a catalogue, it is taken over. Otherwise `fill` is called, which
- * returns whether it has created a catalogue. The result says whether the catalogue that `fill` created is the one of
- * the cluster.
+ * Gets the catalogue of a cluster for a data directory. If the cluster has a catalogue, the directory takes it over.
+ * Otherwise `fill` is called, which returns whether it has created a catalogue in the directory. Resolves with true if
+ * the catalogue that `fill` created became that of the cluster.
  */
 export type JoinCatalogue = (fill: () => boolean, path: string) => Promise<boolean>
 
@@ -109,7 +109,10 @@ async function open(
   }
 }
 
-/** Fills the data directory as `openFilled` does, and releases it. Returns null if it was filled before. */
+/**
+ * Creates and fills the data directory as `openFilled` does, and releases it again. Returns null if it was filled
+ * before.
+ */
 export async function initialise(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
@@ -131,8 +134,8 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
 }
 
 /**
- * Throws `UsageError` if a preset key is one of the public keys of `tenrec dev`. Anyone could use a daemon with such a
- * key.
+ * Throws `UsageError` if a preset key is one of the keys of `tenrec dev`, which are public. Anyone could use a daemon
+ * with such a key.
  */
 function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Settings): void {
   const keys = { project: bootstrapProjectKey, personal: bootstrapPersonalKey }
@@ -200,14 +203,14 @@ function credentialsText(first: FirstStart): string {
   return `${JSON.stringify(content, null, 2)}\n`
 }
 
-/** The parts of the store that a command needs. */
+/** Describes which parts of the store a command needs, and how. */
 export interface StoreRequest {
   readonly dataDir: string
-  /** The parts that must be usable. */
+  /** The parts that must exist and be sound. Other parts may be damaged. */
   readonly environments: readonly PartName[]
   /**
-   * True if the command writes. It then locks the directory, so that no other command can write. Only a daemon may use
-   * the store meanwhile.
+   * True if the command writes. It then locks the directory, so that no other command can write at the same time. A
+   * daemon may still use the store.
    */
   readonly isWriting: boolean
   readonly clock?: Clock
@@ -251,7 +254,7 @@ export async function openEvents<T>(
   }
 }
 
-/** The parts of a store. Each part is opened when it is first used. */
+/** Gives access to the parts of a store. A part is opened when it is first used. */
 export class OpenStore {
   /** The absolute path of the data directory. */
   readonly path: string
@@ -273,7 +276,7 @@ export class OpenStore {
     return this.#part('flags', () => new FlagStore(this.path))
   }
 
-  /** The data about persons and groups that flag decisions need. */
+  /** The stored persons, groups and cohorts that flag decisions need. */
   get decisions(): DecisionSourceReader {
     return this.#part('decisions', () => new DecisionSourceReader(this.path))
   }
@@ -306,8 +309,8 @@ export class OpenStore {
 }
 
 /**
- * Returns the position up to which the store in a directory has followed a shared log, or null if it follows none.
- * Throws `DamagedRecordError`.
+ * Returns how far the store in a directory has followed a shared log, or null if it follows none. Throws
+ * `DamagedRecordError`.
  */
 export function readOrigin(dataDir: string): LogOrigin | null {
   const tables = ['shared_log']
@@ -315,7 +318,7 @@ export function readOrigin(dataDir: string): LogOrigin | null {
   try {
     return loadOrigin(environment.table('shared_log'))
   } finally {
-    // The environment is closed when the call returns. The promise only waits for writes, and there were none.
+    // `close` closes the environment before it returns. Its promise only waits for writes, and there were none.
     void environment.close()
   }
 }
@@ -331,21 +334,22 @@ export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
     const table = environment.table('shared_log')
     environment.write(() => (origin === null ? clearOrigin(table) : storeOrigin(table, origin)))
   } finally {
-    // The environment is closed when the call returns, and the write has ended.
+    // `close` closes the environment before it returns, and the write has ended.
     void environment.close()
   }
 }
 
 /**
- * Assigns a partition of a cluster to a directory. If the directory has a partition already, checks that it is this
- * one. The assignment is permanent, because blocks of another partition would be mistaken for the next blocks of this
+ * Assigns a partition of a cluster to a directory. If the directory already has a partition, only checks that it is the
+ * same. The assignment is permanent, because blocks of another partition would be mistaken for the next blocks of this
  * one. Throws `OperatorError`.
  */
 export function claimPartition(dataDir: string, partition: number): void {
   const origin = readOrigin(dataDir)
-  // cluster/one-box.ts has already converted the events of a single machine.
+  // A directory without an origin has no events here: cluster/one-box.ts has already given an origin to the events of a
+  // single machine.
   if (origin === null && readProcessedPosition(dataDir) > 0) {
-    throw new TypeError('these events are of one box')
+    throw new TypeError('the events of a single machine must be converted first')
   }
   if (origin === null && partition !== 0) {
     writeOrigin(dataDir, { incarnation: '', sequence: 0, places: {}, partition })

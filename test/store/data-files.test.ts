@@ -91,7 +91,7 @@ t.test('a last page before pages of the last commit is refused', async (t) => {
   t.ok(most - least > 20)
   for (const lastPage of [least, most - 1]) {
     setLastPage(file, lastPage)
-    t.match(await refusal(open(path)), { exitCode: 78, message: /later ones are in use/ })
+    t.match(await refusal(open(path)), { exitCode: 78, message: /later pages are in use/ })
   }
   setLastPage(file, most)
   t.strictSame(await open(path), [])

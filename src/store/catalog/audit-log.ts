@@ -1,8 +1,8 @@
 /**
  * The audit log: one entry for each change that was requested through the private API or made by a command in the
- * store, with its author, its time and its origin. Entries are in the environment `flags`. A new entry does not raise
- * the version number of the environment, because no flag decision depends on the audit log. Keys, request bodies and
- * query strings are not stored.
+ * store, with its author, its time and its origin. Entries are in the environment `flags`. Adding an entry does not
+ * raise the version number of the environment, because no flag decision depends on the audit log. Keys, request bodies
+ * and query strings are not stored.
  *
  * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a checksum.
  */
@@ -16,7 +16,7 @@ import { AUDIT_ENTRIES_MAX } from './limits.ts'
 
 const TABLE = 'audit_log'
 
-/** The audit log of an open environment. */
+/** Writes and reads the audit log in an open environment. */
 export class AuditLog {
   readonly #environment: DirectoryEnvironment
   readonly #entriesMax: number
@@ -26,7 +26,7 @@ export class AuditLog {
     this.#entriesMax = entriesMax
   }
 
-  /** Stores entries durably, and removes the oldest entries above the limit. */
+  /** Stores entries durably. If the log then has more entries than its limit, removes the oldest ones. */
   append(entries: readonly AuditEntry[]): void {
     this.#environment.record(() => {
       putAuditEntries(this.#environment.table(TABLE), entries, this.#entriesMax)
@@ -42,7 +42,7 @@ export class AuditLog {
     if (newest >= first) {
       const range = { start: numberKey(oldest), end: numberKey(newest + 1) }
       for (const record of recordsOf(this.#environment.table(TABLE), range)) {
-        // `append` wrote the entry, and the checksum guarantees that it is unchanged.
+        // The cast is right: `append` wrote the entry, and its checksum matches.
         results.push({ id: oldest + results.length, ...(record as unknown as AuditEntry) })
       }
     }
@@ -51,8 +51,8 @@ export class AuditLog {
 }
 
 /**
- * Stores entries in the table of the log, and removes the oldest entries above the limit. Call it only within the write
- * transaction of the change that they describe.
+ * Stores entries in the table of the log. If it then has more entries than its limit, removes the oldest ones. Call it
+ * only within the write transaction of the change that the entries describe.
  */
 export function putAuditEntries(
   table: Table,

@@ -35,7 +35,10 @@ const FOREIGN =
 
 let proposed: Proposal | null = null
 
-/** Returns the writes of the last transaction of this thread that was rolled back, and clears them. */
+/**
+ * Returns the writes of the last transaction that this thread ran and rolled back, or null. Each proposal is returned
+ * once.
+ */
 export function takeProposal(): Proposal | null {
   const taken = proposed
   proposed = null
@@ -65,16 +68,15 @@ export function proposeWrites(dataDir: string): () => void {
 }
 
 /**
- * Returns the position in the change log up to which the catalogue of a data directory is complete, or null if the
- * catalogue is not shared.
+ * Returns the last write set that the catalogue of a data directory contains, as a position in the change log. Returns
+ * null if the catalogue is not shared.
  */
 export function readChangePlace(dataDir: string): ChangePlace | null {
   const copy = new StoredCatalogue(dataDir)
   try {
     return copy.place()
   } finally {
-    // The environment is already closed when this call returns. The promise would only wait for writes, and nothing was
-    // written.
+    // `close` closes the environment before it returns. Its promise only waits for writes, and there were none.
     void copy.close()
   }
 }
@@ -87,8 +89,8 @@ export async function leaveShared(dataDir: string): Promise<void> {
 }
 
 /**
- * The copy of the shared catalogue in a data directory. A daemon may have the same directory open. Close it before the
- * thread ends.
+ * The copy of the shared catalogue in a data directory. A daemon may have the same directory open at the same time.
+ * Close the copy before the thread ends.
  */
 export class StoredCatalogue implements CatalogueCopy {
   /**
@@ -106,13 +108,16 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** Returns the position of the copy, or null if it is not shared. Throws `DamagedRecordError`. */
+  /** Returns the position of the copy, or null if the catalogue is not shared. Throws `DamagedRecordError`. */
   place(): ChangePlace | null {
     this.#environment.refresh()
     return placeIn(this.#environment)
   }
 
-  /** Throws `RangeError` if the set belongs to another position, or writes to a table that this version lacks. */
+  /**
+   * Applies a write set as ports/change-log.ts describes it. Throws `RangeError` if earlier sets are missing, or if the
+   * set writes to a table that this version lacks.
+   */
   apply({ place, changes, local }: PlacedChanges): void {
     this.#environment.write(() => {
       const known = placeIn(this.#environment)
@@ -178,7 +183,7 @@ export class StoredCatalogue implements CatalogueCopy {
     }
   }
 
-  /** Ends the sharing. Deletes only the position and the name of the cluster's warehouse. */
+  /** Ends the sharing: deletes the position and the name of the cluster's warehouse, and nothing else. */
   leave(): void {
     this.#environment.write(() => {
       this.#environment.table(STATE).removeSync(PLACE_KEY)
@@ -191,7 +196,7 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   #organizationId(): unknown {
-    // `DirectoryEnvironment.putOrganization` wrote the record.
+    // The cast is right: `DirectoryEnvironment.putOrganization` wrote the record.
     const record = getRecord(this.#environment.table(STATE), ORGANIZATION_KEY)
     return (record as { readonly id: string } | undefined)?.id
   }
@@ -199,7 +204,7 @@ export class StoredCatalogue implements CatalogueCopy {
   #put(writes: WriteSet): void {
     for (const { table, key, value } of writes) {
       const target = this.#environment.find(table)
-      // The catalogue of this machine can only continue with a version that has the table.
+      // This version lacks the table. The catalogue of this machine can only continue with a version that has it.
       if (target === undefined) {
         throw new RangeError(
           `A newer version of Tenrec has written to the table ${table}. Upgrade this machine.`,
@@ -212,7 +217,7 @@ export class StoredCatalogue implements CatalogueCopy {
 }
 
 function placeIn(environment: Environment): ChangePlace | null {
-  // `apply` and `replace` wrote the position, and the checksum guarantees that it is unchanged.
+  // The cast is right: `apply` and `replace` wrote the position, and its checksum matches.
   return (getRecord(environment.table(STATE), PLACE_KEY) as ChangePlace | undefined) ?? null
 }
 
@@ -225,9 +230,7 @@ function encode(writes: WriteSet): Uint8Array {
   return new Uint8Array(pack(writes.map(({ table, key, value }) => [table, key, value])))
 }
 
-/**
- * Decodes the result of `encode`. Only machines of this cluster send such messages, so the contents are not checked.
- */
+/** Decodes the result of `encode`. Only machines of this cluster send write sets, so the contents are not checked. */
 function decode(bytes: Uint8Array): WriteSet {
   const rows = unpack(bytes) as readonly (readonly [string, Uint8Array, Uint8Array | null])[]
   return rows.map(([table, key, value]) => ({ table, key, value }))

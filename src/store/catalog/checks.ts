@@ -1,7 +1,7 @@
-/** Helpers of the catalogue stores: checks that refuse a request, and the number of the next record. */
+/** Helpers of the catalogue stores: checks that refuse a request, and the choice of the next record number. */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 
-/** Throws a `ServiceError` unless `isFine` is true. `attr` is the field of the request that is named in the error. */
+/** Throws a `ServiceError` if `isFine` is false. `attr` is the field of the request that the error names. */
 export function demand(
   isFine: boolean,
   code: ErrorCode,
@@ -19,7 +19,7 @@ export function demandRoom(count: number, countMax: number, names: string): void
   demand(count < countMax, 'invalid_input', `There can be at most ${countMax} ${names}.`)
 }
 
-/** Returns the highest number of a record plus one. */
+/** Returns the number for a new record: the highest number in use plus 1. */
 export function nextId(records: readonly { readonly id: number }[]): number {
   return records.reduce((highest, { id }) => Math.max(highest, id), 0) + 1
 }

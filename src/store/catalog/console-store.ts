@@ -27,7 +27,7 @@ import type { PasswordStore } from './password-store.ts'
 
 const CODE_BYTES = 18
 
-/** A login code that nobody has used yet. */
+/** A login code that was not used yet. */
 interface LoginCode {
   readonly userId: number
   readonly expiresAtMs: number
@@ -35,7 +35,10 @@ interface LoginCode {
 
 type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs' | 'identity'>
 
-/** The members of a session that began with a login link. For any other login, exactly one member is not null. */
+/**
+ * How the login that began a session was proved: nothing for a login link. For any other login, exactly one member is
+ * not null.
+ */
 const NO_PROOF = { keyHash: null, passwordSetAtMs: null, identity: null }
 
 /** Reads and writes sessions and codes. Each change is a durable transaction. */
@@ -49,8 +52,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Returns the stored session of a token, ended or not. Returns null for an unknown or damaged session. Costs one
-   * lookup.
+   * Returns the stored session of a token, also if it has ended. Returns null if the session is unknown or damaged.
+   * Costs one lookup.
    */
   find(token: string): ConsoleSession | null {
     const table = this.#environment.table('console_sessions')
@@ -62,9 +65,9 @@ export class ConsoleStore {
   }
 
   /**
-   * Begins a session. Returns false if its code is unknown, used or expired, if the password was changed or the account
-   * was unlinked in the meantime, or if the user is inactive. Removes ended sessions, and the least recently used
-   * session of a user with too many.
+   * Begins a session. Returns false if the login code is unknown, used or expired, if the password was changed or the
+   * account was unlinked in the meantime, or if the user is inactive. Also removes ended sessions, and if the user has
+   * too many sessions, the one that was not used for the longest time.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
@@ -85,15 +88,15 @@ export class ConsoleStore {
   }
 
   /**
-   * Returns whether the identity provider's account that began a session is still linked to the user of the session.
-   * Costs one lookup.
+   * Returns true if the account with which the user logged in is still linked to the user. It is an account at an
+   * identity provider. Costs one lookup.
    */
   isLinked({ userId, identity }: Pick<ConsoleSession, 'userId' | 'identity'>): boolean {
     const known = identity && identityByHash(this.#environment, identity.hash)
     return known?.userId === userId && known.linkedAtMs === identity?.linkedAtMs
   }
 
-  /** Records the use of a session, unless it was recorded recently. */
+  /** Records that a session was used, unless this was recorded recently. */
   recordUse(token: string, atMs: number): void {
     this.#environment.record(() => {
       const session = this.find(token)
@@ -111,7 +114,7 @@ export class ConsoleStore {
     })
   }
 
-  /** Returns the open sessions of a user, newest first. The cost is linear in the number of all sessions. */
+  /** Returns the open sessions of a user, newest first. Reads all sessions of all users. */
   list(userId: number, atMs: number): readonly ConsoleSessionView[] {
     const keys = this.#environment.all('personal_keys').filter((key) => key.revokedAtMs === null)
     const passwordSetAtMs = this.#passwords.find(userId)?.setAtMs
@@ -130,7 +133,10 @@ export class ConsoleStore {
     })
   }
 
-  /** Creates a code with which a user can log in once. Above the limit the oldest code becomes invalid. */
+  /**
+   * Creates a code with which a user can log in once. If there are too many unused codes, the oldest one becomes
+   * invalid.
+   */
   createCode(userId: number): string {
     const code = randomBytes(CODE_BYTES).toString('base64url')
     this.#environment.record(() => {
@@ -150,7 +156,10 @@ export class ConsoleStore {
     return code
   }
 
-  /** Returns the user and the proof to store in a new session, or null if the proof is no longer valid. */
+  /**
+   * Checks the proof of a login. Returns the user, and the proof in the form in which the session stores it. Returns
+   * null if the proof is no longer valid.
+   */
   #ownerOf(proof: SessionProof, atMs: number): Owner | null {
     if ('code' in proof) return this.#redeem(proof.code, atMs)
     if ('subject' in proof) return this.#ownerOfAccount(proof)
@@ -177,7 +186,7 @@ export class ConsoleStore {
   /** Redeems a login code and deletes it. Returns its owner, or null if the code is unknown or expired. */
   #redeem(code: string, atMs: number): Owner | null {
     const table = this.#environment.table('login_codes')
-    // `createCode` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `createCode` wrote the record, and its checksum matches.
     const known = getRecord(table, hashKey(code)) as LoginCode | undefined
     if (known === undefined) return null
     table.removeSync(hashKey(code))
@@ -198,8 +207,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Returns the contents of a table. A damaged table is emptied, so that users must log in again. Call it only within a
-   * write.
+   * Returns the contents of a table. If a record is damaged, the table is emptied, and users must log in again. Call it
+   * only within a write.
    */
   #orNone<T>(name: 'console_sessions' | 'login_codes', read: () => readonly T[]): T[] {
     return sound(
@@ -215,7 +224,7 @@ export class ConsoleStore {
     this.#environment.table('console_sessions').removeSync(key)
   }
 
-  /** Returns all sessions, newest first, with their keys in the table. Throws `DamagedRecordError`. */
+  /** Returns all sessions, newest first, each with its key in the table. Throws `DamagedRecordError`. */
   #all() {
     return [...entriesOf(this.#environment.table('console_sessions'))]
       .map(({ key, value }) => ({ key: Buffer.from(key), session: decodeSession(unpack(value)) }))
@@ -223,11 +232,11 @@ export class ConsoleStore {
   }
 }
 
-/** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
+/** Decodes a session. The cast is right: the store wrote the record, and its checksum matches. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
-  // Sessions written by older versions, which had no passwords or no linked accounts, lack `passwordSetAtMs` or
-  // `identity`.
+  // Sessions of older versions may lack `passwordSetAtMs` and `identity`, because these versions had no passwords or no
+  // linked accounts.
   const { keyHash, passwordSetAtMs = null, identity = null } = session
   return {
     ...session,
@@ -237,7 +246,7 @@ function decodeSession(record: unknown): ConsoleSession {
   }
 }
 
-/** Returns the result of `read`, or the result of `instead` if a record is damaged. */
+/** Returns the result of `read`. If `read` finds a damaged record, returns the result of `instead`. */
 function sound<T>(read: () => T, instead: () => T): T {
   try {
     return read()

@@ -16,10 +16,10 @@ import type { SavedEnvironment } from './saved-table.ts'
 
 const TILE_OFFSET = 8
 
-/** The contents of a new tile. */
+/** The values of a new tile. Only the dashboard is required. */
 export type NewTile = Pick<Tile, 'dashboardId'> & Partial<Omit<Tile, 'id'>>
 
-/** The tiles of all dashboards. */
+/** Reads and changes the tiles of all dashboards. */
 export class DashboardTiles {
   readonly #environment: SavedEnvironment
 
@@ -27,13 +27,13 @@ export class DashboardTiles {
     this.#environment = environment
   }
 
-  /** Returns the tiles of a dashboard, oldest first. */
+  /** Returns the tiles of a dashboard, in the order in which they were added. */
   of(projectId: number, dashboardId: number): Tile[] {
     const tiles = jsonOf<Tile>(this.#tiles, keysOf(projectId, dashboardId))
     return [...tiles].map(({ value }) => value)
   }
 
-  /** Returns the tiles that show an insight, oldest first. */
+  /** Returns the tiles that show an insight, in the order in which they were added. */
   showing(projectId: number, insightId: number): Pick<Tile, 'id' | 'dashboardId'>[] {
     const entries = jsonOf<number>(this.#insightTiles, keysOf(projectId, insightId))
     return Array.from(entries, ({ key, value: dashboardId }) => ({

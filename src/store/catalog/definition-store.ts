@@ -19,19 +19,19 @@ export class DefinitionStore {
   }
 
   /**
-   * Returns the deleted definitions of a project: for each id, the sequence number of the project's newest event at the
-   * deletion. Only later events create the definition again.
+   * Returns the deleted definitions of a project: the id of each definition, and the sequence number that the project's
+   * newest event had at the deletion. Only an event after that one creates the definition again.
    */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')
-    // `delete` wrote the records, and the checksum guarantees that they are unchanged.
+    // The cast is right: `delete` wrote the records, and their checksums match.
     const records = [...recordsOf(table, keysOf(projectId))] as unknown as DeletedDefinition[]
     return new Map(records.map(({ id, sequence }) => [id, sequence]))
   }
 
   /**
-   * Deletes a definition. Does not raise the version number of the environment, because no flag decision depends on
-   * definitions. Throws 400 if there are too many.
+   * Deletes a definition. This does not raise the version number of the environment, because no flag decision depends
+   * on definitions. Throws 400 if the project has too many deleted definitions.
    */
   delete(projectId: number, definition: DeletedDefinition): void {
     this.#environment.record(() => {

@@ -1,8 +1,8 @@
 /**
  * The environment `flags`, opened to change the organization, users, projects, keys and roles. Every change is one
  * durable transaction. It raises two version numbers: one of the whole environment, and one of the records below.
- * Threads read users and projects again only if the second number has changed, so a changed flag does not cause that.
- * The records, as MessagePack with a checksum (codec.ts):
+ * Threads read users and projects again only if the second number has changed. So a change of a flag does not make them
+ * read users and projects again. The records, as MessagePack with a checksum (codec.ts):
  *
  * | table         | key            | value                                                                     |
  * |---------------|----------------|---------------------------------------------------------------------------|
@@ -39,7 +39,7 @@ const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 
-/** The tables that are read completely, with the types of their records. */
+/** The tables of which all records are read at once, with the types of their records. */
 interface DirectoryRecords {
   users: User
   projects: Project
@@ -56,7 +56,7 @@ const DECODERS: {
     record: Record<string, unknown>,
   ) => DirectoryRecords[Name]
 } = {
-  // `put` wrote the records, and the checksum guarantees that they are unchanged.
+  // The cast is right: `put` wrote the records, and their checksums match.
   users: (record) => record as unknown as User,
   projects: decodeProject,
   project_members: (record) => record as unknown as ProjectMembership,
@@ -67,7 +67,7 @@ const DECODERS: {
   invites: decodeHashed<Invite>,
 }
 
-/** An open environment. Close it before the thread ends. */
+/** The open environment `flags`. Close it before the thread ends. */
 export class DirectoryEnvironment {
   readonly clock: Clock
   readonly #environment: Environment
@@ -77,8 +77,8 @@ export class DirectoryEnvironment {
   /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.clock = clock
-    // The environment is opened for writing even if this thread only reads. If one thread opened it read-only, LMDB
-    // would refuse to open it for writing in another thread of the process.
+    // The environment is opened for writing even in a thread that only reads. If one thread opened it only for reading,
+    // LMDB would refuse to open it for writing in another thread of the same process.
     this.#environment = new Environment({
       dataDir,
       name: FLAGS_ENVIRONMENT,
@@ -86,7 +86,10 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** The number of the last change of these records. Every change raises it by one. Costs one read. */
+  /**
+   * The version number of the records in the header of this file. Every change of them raises it by one. Costs one
+   * read.
+   */
   get version(): number {
     this.#environment.refresh()
     return readCount(this.table('state'), DIRECTORY_VERSION)
@@ -136,8 +139,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Counts up the counter with this name, and returns the new number. The first number is 1. Call it only within
-   * `change`.
+   * Raises the counter with this name by one, and returns it as the number of a new record. The first number is 1. Call
+   * it only within `change`.
    */
   nextNumber(name: RecordNumber): number {
     return raiseCount(this.table('state'), name)
@@ -150,7 +153,7 @@ export class DirectoryEnvironment {
 
   /**
    * Runs a change and raises both version numbers. `action` must not return a promise. Throws the errors of `action`,
-   * and 503 after a failed write.
+   * and 503 if an earlier commit has failed.
    */
   change<T>(action: () => T): T {
     return this.save(() => {
@@ -160,7 +163,7 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** Runs a change of records that no thread caches. Raises only the version number of the environment. */
+  /** Runs a change of records that no thread caches. So it raises only the version number of the environment. */
   save<T>(action: () => T): T {
     return this.record(() => {
       const result = action()
@@ -170,8 +173,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Runs a change on which no flag decision depends, and raises no version number. Called within another change, it
-   * joins the transaction of that change.
+   * Runs a change on which no flag decision depends. So it raises no version number. A call within another change joins
+   * the transaction of that change.
    */
   record<T>(action: () => T): T {
     if (this.#isWriting) return action()
@@ -185,7 +188,7 @@ export class DirectoryEnvironment {
         return result
       })
     } catch (error) {
-      // The state after a failed commit is unknown, so nothing may be written afterward.
+      // If the commit has failed, it is unknown what was stored. Nothing may be written after that.
       this.#hasFailed = isComplete
       throw error
     } finally {
@@ -199,8 +202,8 @@ export class DirectoryEnvironment {
 }
 
 /**
- * The names under which saved objects are numbered. Dashboards of flags share their numbers with other dashboards
- * (flag-records.ts).
+ * The kinds of saved objects, each with numbers of its own. The dashboards of flags and all other dashboards are
+ * numbered together (flag-records.ts).
  */
 export type SavedNumber =
   | 'insight'
@@ -215,10 +218,10 @@ export type SavedNumber =
 type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 
 const PROJECT_DEFAULTS = Object.entries({ ...DEFAULT_BROWSER_CAPTURE, ...EMPTY_LISTS })
-/** For each list of `ProjectLists`: its name in the stored record, and its name in `Project`. */
+/** The lists of a project: the name in the stored record -> the name in `Project`. */
 const LISTS = new Map(Object.keys(EMPTY_LISTS).map((name) => [`${name}Json`, name]))
 
-/** Returns the stored form of a project. Clients send its lists as JSON, and they are stored as JSON text. */
+/** Returns a project in its stored form. The lists of a project come from clients, and are stored as JSON texts. */
 function encodeProject(project: Project): Record<string, unknown> {
   const record: Record<string, unknown> = { ...project }
   for (const [stored, name] of LISTS) {
@@ -233,7 +236,8 @@ function encodeProject(project: Project): Record<string, unknown> {
  * defaults.
  */
 export function decodeProject(record: Record<string, unknown>): Project {
-  // Loops are faster here: spreading one object into another takes 20 us, and a list may contain thousands of projects.
+  // Loops are used because they are faster here: spreading one object into another takes 20 us, and a list may contain
+  // thousands of projects.
   const project: Record<string, unknown> = {}
   for (const [name, value] of PROJECT_DEFAULTS) project[name] = value
   for (const [name, value] of Object.entries(record)) {
@@ -241,7 +245,7 @@ export function decodeProject(record: Record<string, unknown>): Project {
     if (list === undefined) project[name] = value
     else project[list] = value === '[]' ? [] : JSON.parse(String(value))
   }
-  // `encodeProject` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `encodeProject` wrote the record, and its checksum matches.
   return project as unknown as Project
 }
 
@@ -251,7 +255,10 @@ function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
   return { ...key, rolledAtMs: key.rolledAtMs ?? null }
 }
 
-/** Decodes a record that has a hash. MessagePack returns the hash as a `Uint8Array`; the result has a `Buffer`. */
+/**
+ * Decodes a record that contains a hash. MessagePack returns the hash as a `Uint8Array`, and the result has it as a
+ * `Buffer`.
+ */
 function decodeHashed<T extends { readonly hash: Buffer }>(record: Record<string, unknown>): T {
   const kept = record as unknown as T
   return { ...kept, hash: Buffer.from(kept.hash) }

@@ -1,8 +1,8 @@
 /**
- * Experiments, holdouts and saved metrics. `ExperimentStore` reads them. `ExperimentWriter` changes them within the transaction of a
- * change of flags, because an experiment and its flag change together or not at all. The records are `Experiment`,
- * `Holdout` and `SavedMetric` as JSON; see saved-table.ts for the keys. The numbers of the experiments of a flag are in
- * the record of the flag (flag-records.ts).
+ * Experiments, holdouts and saved metrics. `ExperimentStore` reads them. `ExperimentWriter` changes them within the
+ * transaction that changes flags, because an experiment and its flag change together or not at all. The records are
+ * `Experiment`, `Holdout` and `SavedMetric` as JSON; see saved-table.ts for the keys. The numbers of the experiments of
+ * a flag are in the record of the flag (flag-records.ts).
  */
 import { randomUUID } from 'node:crypto'
 import { invalidInput } from '../../base/errors.ts'
@@ -66,7 +66,10 @@ const UNKNOWN = 'The project has no such experiment.'
 const UNKNOWN_HOLDOUT = 'The project has no such holdout.'
 const UNKNOWN_METRIC = 'The project has no such saved metric.'
 
-/** Reads experiments, holdouts and saved metrics. A deleted experiment has a view, too; a missing one has none. */
+/**
+ * Reads experiments, holdouts and saved metrics. Deleted experiments can still be read. If an experiment does not
+ * exist, the result is null.
+ */
 export class ExperimentStore {
   readonly #tables: ExperimentTables
 
@@ -75,8 +78,8 @@ export class ExperimentStore {
   }
 
   /**
-   * Returns a page of experiments, limited by its total number of UTF-16 code units. Costs a read of every experiment
-   * of the project.
+   * Returns a page of experiments. A page may end early, because the number of UTF-16 code units on it is limited.
+   * Reads every experiment of the project.
    */
   list({ projectId, filter, page }: ListRequest<ExperimentFilter>): Page<ExperimentView> {
     const found = listedExperiments(this.#tables.experiments.all(projectId), filter)
@@ -84,8 +87,8 @@ export class ExperimentStore {
   }
 
   /**
-   * Throws 400 if a change would delete the flag of a running experiment, or rename a flag under whose key results are
-   * counted.
+   * Throws 400 if a change of a flag does not fit its experiments: if it would delete the flag of a running experiment,
+   * or rename a flag under whose key results are counted.
    */
   requireFlag(before: Flag, after: Flag): void {
     requireFlagOfExperiments(before, after, this.#tables.ofFlag(before))
@@ -106,8 +109,9 @@ export class ExperimentStore {
   }
 
   /**
-   * Returns a page of the saved metrics whose name or description contains `filter`, by name, limited by its UTF-16
-   * units. Costs a read of every saved metric of the project.
+   * Returns a page of the saved metrics whose name or description contains `filter`, in the order of their names. A
+   * page may end early, because the number of UTF-16 code units on it is limited. Reads every saved metric of the
+   * project.
    */
   savedMetrics({ projectId, filter, page }: ListRequest<string>): Page<SavedMetric> {
     const found = listedSavedMetrics(this.#tables.savedMetrics.all(projectId), filter)
@@ -136,29 +140,29 @@ function limitedPage<Item, Shown>(
   return { count: found.length, results }
 }
 
-/** Reads and changes flags within the current transaction. */
+/** How an experiment reads and changes flags, within the transaction that changes the experiment. */
 export interface FlagWrites {
   flagById(id: number): Flag | null
   flagByKey(key: string): Flag | null
   /** Creates a flag from the body of a POST request. Throws 400. */
   create(body: JsonObject): Flag
   /**
-   * Changes a flag by the body of a PATCH request. Running experiments of the flag record the change, except for
-   * `causeId`, the experiment that causes it. Throws 400.
+   * Changes a flag by the body of a PATCH request. The running experiments of the flag record the change. The
+   * experiment that causes the change, `causeId`, does not. Throws 400.
    */
   update(id: number, body: JsonObject, causeId: number | null): Flag
-  /** Stores which experiments use a flag. */
+  /** Stores in the flag `id` which experiments use it. */
   link(id: number, experiments: readonly number[]): void
 }
 
-/** The author and the time of a change. */
+/** By whom and when a change is made. */
 interface WriteContext {
   readonly projectId: number
   readonly userId: number | null
   readonly nowMs: number
 }
 
-/** Changes experiments, holdouts and saved metrics within a transaction. */
+/** Changes experiments, holdouts and saved metrics. Use it only within a transaction. */
 export class ExperimentWriter {
   readonly #tables: ExperimentTables
   readonly #context: WriteContext
@@ -242,7 +246,7 @@ export class ExperimentWriter {
 
   /**
    * Prepares an existing flag for a new experiment: sets the holdout, and activates the flag if the experiment is
-   * launched. Returns the flag.
+   * launched. Returns the changed flag. Throws 400 if the experiment names other variants than the flag has.
    */
   #adopt(
     flag: Flag,
@@ -276,7 +280,7 @@ export class ExperimentWriter {
     demand(!source.isDeleted, 'not_found', UNKNOWN)
     const key = feature_flag_key ?? flagOf(source, flags).key
     const copy = duplicateOf(source, key, name ?? this.#nameOfCopy(source.fields.name))
-    // If the flag exists already, it keeps its variants.
+    // If a flag with this key exists, it keeps its own variants.
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
@@ -300,7 +304,7 @@ export class ExperimentWriter {
     return this.#tables.experiments.change(before, { fields: { exposure_cohort: cohortId } })
   }
 
-  /** Returns a name that no other experiment has. */
+  /** Returns a name that no other experiment has, for the copy of an experiment. */
   #nameOfCopy(name: string): string {
     const taken = new Set(
       this.#tables.experiments
@@ -349,7 +353,7 @@ export class ExperimentWriter {
 
   /**
    * Writes a changed or removed holdout into the flags of all experiments that use the holdout. Returns these
-   * experiments.
+   * experiments, as they are afterwards.
    */
   #spreadHoldout(id: number, holdout: Holdout | null, flags: FlagWrites): readonly Experiment[] {
     const { projectId } = this.#context
@@ -363,7 +367,7 @@ export class ExperimentWriter {
       const filters = { ...flag.filters, ...holdoutFilters(holdout) }
       flags.update(flag.id, { filters, note: `Change of holdout ${id}.` }, null)
     }
-    // Read again: the changes of the flags may have been recorded in the experiments.
+    // Read the experiments again, because the changes of their flags may have been recorded in them.
     return using()
   }
 
@@ -373,7 +377,7 @@ export class ExperimentWriter {
     return this.#tables.savedMetrics.add(projectId, userId, fields)
   }
 
-  /** Running experiments that use the metric note the change, because their results are others now. */
+  /** Changes a saved metric. Running experiments that use it record the change, because it changes their results. */
   #changeSavedMetric(id: number, input: SavedMetricInput): SavedMetric {
     const before = this.#savedMetric(id)
     const fields = changedSavedMetric(before, input, this.#savedMetricContext(id))
@@ -386,7 +390,10 @@ export class ExperimentWriter {
     return after
   }
 
-  /** Only deleted experiments lose the metric. Any other use is a reason to refuse. Throws 400. */
+  /**
+   * Deletes a saved metric. Throws 400 if an experiment uses it that is not deleted. Deleted experiments that use it
+   * lose it.
+   */
   #deleteSavedMetric(id: number): SavedMetric {
     const before = this.#savedMetric(id)
     const users = this.#usersOf(id)
@@ -450,7 +457,10 @@ export class ExperimentWriter {
     return found
   }
 
-  /** Returns the holdout named in a body. Throws 400 `does_not_exist`. */
+  /**
+   * Returns the holdout with the number that a request contains, or null if it contains none. Throws 400
+   * `does_not_exist`.
+   */
   #named(id: number | null): Holdout | null {
     return id === null
       ? null
@@ -463,7 +473,7 @@ class ExperimentTables {
   readonly experiments: SavedTable<ExperimentFields>
   readonly holdouts: SavedTable<HoldoutFields>
   readonly savedMetrics: SavedTable<SavedMetricFields>
-  /** Returns a number for the use of a saved metric by an experiment. */
+  /** Returns a new number, which identifies one use of a saved metric by an experiment. */
   readonly nextLink: () => number
 
   constructor(environment: SavedEnvironment) {
@@ -505,7 +515,10 @@ class ExperimentTables {
   }
 }
 
-/** Returns the flag of an experiment. Throws 400 if it was removed permanently, because its key was used again. */
+/**
+ * Returns the flag of an experiment. Throws 400 if the flag is gone: a deleted flag is removed permanently when a new
+ * flag gets its key.
+ */
 function flagOf({ fields }: Experiment, flags: FlagWrites): Flag {
   const flag = flags.flagById(fields.flag_id)
   const detail =

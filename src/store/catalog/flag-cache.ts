@@ -11,7 +11,7 @@ import { entriesOf, readCount, recordsOf } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { FLAG_CHANGES_READ_MAX } from './limits.ts'
 
-/** The flags of one project as of the last refresh. */
+/** The flags of one project in memory, as of the last refresh. */
 export class ProjectFlags {
   readonly #all: Map<number, StoredFlag>
   #live: readonly Flag[] | null = null
@@ -36,7 +36,7 @@ export class ProjectFlags {
     return this.#all.size
   }
 
-  /** The UTF-16 units of the JSON of all filters. */
+  /** The total number of UTF-16 code units in the JSON of the filters of all flags. */
   get filtersUnits(): number {
     if (this.#filtersUnits === null) {
       let sum = 0
@@ -57,14 +57,14 @@ export class ProjectFlags {
     return this.#byKey.get(key) ?? null
   }
 
-  /** Returns the deleted flags that had this key. The cost is linear in the number of flags. */
+  /** Returns the deleted flags that have this key. Looks at every flag of the project. */
   deletedWithKey(key: string): readonly StoredFlag[] {
     return [...this.#all.values()].filter(({ flag }) => flag.deleted && flag.key === key)
   }
 
   /**
-   * Replaces flags by their new state. A null removes the flag. Lists that `flags` returned earlier stay unchanged.
-   * Costs one copy of the list, plus the changes.
+   * Replaces flags by their new state. A null removes the flag. Lists that `flags` returned earlier stay unchanged. The
+   * cost is that of copying the list once, and of making the changes.
    */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
     if (changes.size > FLAG_CHANGES_READ_MAX) {
@@ -83,7 +83,7 @@ export class ProjectFlags {
     this.#live = live
   }
 
-  /** Removes a flag from the lists and sums of all flags. */
+  /** Subtracts a flag from the lists and sums over all flags. */
   #forget({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
     if (this.#filtersUnits !== null) this.#filtersUnits -= filtersUnits
     if (flag.deleted) return
@@ -101,7 +101,7 @@ export class ProjectFlags {
   }
 }
 
-/** Returns the index of the first flag whose id is not lower. */
+/** Returns the index of the first flag with this id or a larger one. */
 function placeOf(flags: readonly Flag[], id: number): number {
   let low = 0
   let high = flags.length
@@ -115,7 +115,7 @@ function placeOf(flags: readonly Flag[], id: number): number {
 
 const NO_FLAGS = new ProjectFlags(new Map())
 
-/** The flags of all projects. */
+/** Caches the flags of all projects. */
 export class FlagCache {
   readonly #environment: Environment
   readonly #projects = new Map<number, { readonly change: number; readonly flags: ProjectFlags }>()
@@ -141,9 +141,9 @@ export class FlagCache {
   }
 
   /**
-   * Reads the changes committed since the last call, in the current snapshot or write transaction of the environment.
-   * Returns the projects whose flags changed. If it throws `DamagedRecordError`, the cached flags stay as they were.
-   * Costs one read if nothing has changed.
+   * Reads the changes that were committed since the last call. Within a write transaction, it also sees what this
+   * transaction has written. Returns the projects whose flags changed. If it throws `DamagedRecordError`, the cached
+   * flags stay as they were. Costs one read if nothing has changed.
    */
   refresh(): readonly number[] {
     const version = readCount(this.#table('state'), 'version')
@@ -173,8 +173,8 @@ export class FlagCache {
   }
 
   /**
-   * Returns the current state of each flag that changed after the change with this number. The state of a removed flag
-   * is null.
+   * Returns the flags that have changed after the change with the number `change`, in their current state. A removed
+   * flag is null.
    */
   #changesBehind(projectId: number, change: number): ReadonlyMap<number, StoredFlag | null> {
     const range = { ...keysOf(projectId), start: pairKey(projectId, change + 1) }

@@ -12,8 +12,8 @@
  * | flag_activity_items | project u32, flag u32, entry u32 | nothing                                        |
  * | flag_dashboards     | project u32, dashboard u32       | name of a dashboard of an older version        |
  *
- * The changes of a project's flags are numbered. `flag_changes` contains the last change of each flag, including
- * removed flags, so that a reader finds the flags that have changed since its last read.
+ * The changes of a project's flags are numbered. `flag_changes` contains, for each flag, its last change. By this
+ * table, a reader finds the flags that have changed or were removed since its last read.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { Flag } from '../../rules/flags/types.ts'
@@ -21,11 +21,11 @@ import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
 
-/** The counters of the flags of a project. */
+/** The largest numbers that were given in a project so far. */
 export interface ProjectCounters {
-  /** The number of the last change. */
+  /** The number of the last change of a flag. */
   readonly change: number
-  /** The number of the last entry of the activity log. */
+  /** The number of the last entry in the activity log of the flags. */
   readonly entry: number
 }
 
@@ -33,7 +33,7 @@ export interface ProjectCounters {
 export interface StoredFlag {
   readonly flag: Flag
   readonly change: number
-  /** The size of the flag's filters: UTF-16 code units of their JSON. */
+  /** The number of UTF-16 code units in the JSON of the flag's filters. */
   readonly filtersUnits: number
 }
 
@@ -48,11 +48,11 @@ export function storeFlag(table: Table, flag: Flag, change: number): void {
   })
 }
 
-/** Returns a flag, deleted or not, or null. Throws `DamagedRecordError`. */
+/** Returns a flag, also if it is deleted. Returns null if there is none. Throws `DamagedRecordError`. */
 export function loadFlag(table: Table, projectId: number, id: number): StoredFlag | null {
   if (id > NUMBER_MAX) return null
   const record = getRecord(table, pairKey(projectId, id))
-  // `storeFlag` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `storeFlag` wrote the record, and its checksum matches.
   return record === undefined ? null : decodeFlag(record as Record<string, unknown>)
 }
 
@@ -68,7 +68,7 @@ export function decodeFlag(record: Record<string, unknown>): StoredFlag {
   return { flag, change, filtersUnits: filtersJson.length }
 }
 
-/** Returns the counters of a project, or zeros before its first flag. Throws `DamagedRecordError`. */
+/** Returns the counters of a project. They are 0 before its first flag. Throws `DamagedRecordError`. */
 export function loadCounters(table: Table, projectId: number): ProjectCounters {
   const record = getRecord(table, numberKey(projectId))
   return record === undefined ? { change: 0, entry: 0 } : (record as ProjectCounters)

@@ -1,8 +1,8 @@
 /**
  * Feature flags in the environment `flags`. `FlagStore` changes them, and `FlagDirectory` returns them from memory.
  * Every change is one durable transaction, so a crash leaves either the old flag or the new one. A change raises the
- * version number of the environment and the change number of the project. By these numbers, readers find the changed
- * flags.
+ * version number of the environment and the change number of the project. Readers compare these numbers to find the
+ * flags that have changed.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -46,12 +46,12 @@ import { SavedStore } from './saved-store.ts'
 import type { SavedEnvironment } from './saved-table.ts'
 import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
-/** The tables with the dashboards to which a flag may refer. */
+/** The tables of dashboards to which a flag may refer. The first one has dashboards of older versions. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'The project has no such flag.'
 
-/** The context of a planned change. */
+/** What is needed to plan a change of a flag, without making it. */
 export type FlagPlanContext = Pick<FlagChangeContext, 'projectId' | 'nowMs' | 'cohort'>
 
 /** A flag before and after a change that is only planned. `before` is null for a new flag. */
@@ -60,7 +60,9 @@ export interface FlagPlan {
   readonly after: Flag
 }
 
-/** The number of a new flag that is only planned. No stored flag has this number. */
+/**
+ * Stands for the number that a new flag would get, while its creation is only planned. No stored flag has this number.
+ */
 const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
 
 /** Changes flags, for worker threads and commands. Close it before the thread ends. */
@@ -83,7 +85,7 @@ export class FlagStore {
     })
   }
 
-  /** The scheduled changes of flags, including those that other threads and processes have committed. */
+  /** The scheduled changes of flags. They include those that other threads and processes have committed. */
   get scheduled(): ScheduledChanges {
     this.#environment.refresh()
     return this.#scheduled
@@ -105,7 +107,7 @@ export class FlagStore {
     return this.#write(context, () => this.#changeNow(context, id, body, isKeyRequired))
   }
 
-  /** Throws the error that `update` would throw for the body of a PATCH request, and changes nothing. */
+  /** Throws the error that `update` would throw for the body of a PATCH request. Changes nothing. */
   #checkChange(context: FlagChangeContext, id: number, body: JsonObject): void {
     const flags = this.#cache.project(context.projectId)
     const before = flags.stored(id)?.flag
@@ -115,9 +117,9 @@ export class FlagStore {
   }
 
   /**
-   * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted and
-   * returns the changes in their order. `bodyOf` returns the body of a change. It is called after the previous changes
-   * were made. Throws the errors of `plan`, of `create` and of `update`.
+   * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted, and
+   * returns the changes in the order in which they are made. `bodyOf` is called for each change when the previous ones
+   * were made, and returns its body. Throws the errors of `plan`, of `create` and of `update`.
    */
   apply(
     context: FlagChangeContext,
@@ -142,15 +144,15 @@ export class FlagStore {
         })
       return this.#writeAll(context, write, (flags) => flags.map(({ id }) => id))
     } catch (error) {
-      // The cache may contain changes that were not committed.
+      // The cache may contain changes that were rolled back, so it is built again.
       this.#cache = new FlagCache(this.#environment)
       throw error
     }
   }
 
   /**
-   * Changes an experiment, a holdout or a saved metric, and the flags that depend on it, in one transaction. Returns the
-   * number of what was changed. Throws 404 `not_found`, 400, and 503 after a failed write.
+   * Changes an experiment, a holdout or a saved metric, and the flags that depend on it, in one transaction. Returns
+   * the number of the experiment, holdout or saved metric. Throws 404 `not_found`, 400, and 503 after a failed write.
    */
   changeExperiment(
     context: FlagChangeContext,
@@ -177,8 +179,8 @@ export class FlagStore {
   }
 
   /**
-   * Returns what a flag would be after a PATCH request with this body, or after a POST request if `id` is null. Stores
-   * nothing. Throws 400, and 404 `not_found`.
+   * Returns how a flag would be after a PATCH request with this body, or, if `id` is null, after a POST request with
+   * it. Stores nothing. Throws 400, and 404 `not_found`.
    */
   plan(context: FlagPlanContext, id: number | null, body: JsonObject): FlagPlan {
     const flags = this.flags(context.projectId)
@@ -221,8 +223,8 @@ export class FlagStore {
   }
 
   /**
-   * Returns the log of changes to the flags of a project, or to one flag, newest first. Skips the newest `offset`
-   * entries. Returns null if there is no such flag. Throws `DamagedRecordError`.
+   * Returns a page of the activity log, newest first: the changes of one flag, or of all flags of a project. The page
+   * begins after the newest `offset` entries. Returns null if there is no such flag. Throws `DamagedRecordError`.
    */
   activity(
     projectId: number,
@@ -237,7 +239,7 @@ export class FlagStore {
     return listEntries(tables, projectId, flagId, offset, limit)
   }
 
-  /** Returns the current flags of a project, from the cache if nothing has changed. */
+  /** Returns the current flags of a project. They come from the cache unless something has changed. */
   flags(projectId: number): ProjectFlags {
     this.#environment.refresh()
     this.#cache.refresh()
@@ -245,12 +247,12 @@ export class FlagStore {
   }
 
   /**
-   * Returns a function that checks a change of a flag against the experiments of its project. It uses the flags as of
-   * the last call of `flags`.
+   * Returns a function that checks a change of a flag against the experiments of its project. It sees the flags as they
+   * were at the last call of `flags`.
    */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // The time is not needed to read experiments, so it is 0.
+    // Reading experiments needs no time, so 0 is passed.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)
@@ -369,7 +371,8 @@ export class FlagStore {
 
   /**
    * Runs changes, stores an audit entry for each changed object and raises the version number of the environment. If a
-   * change is refused, nothing is written. `idsOf` returns the numbers of the changed objects.
+   * change is refused, nothing is written. `idsOf` returns the numbers of the changed objects from the result of
+   * `action`.
    */
   #writeAll<Result>(
     { audit }: FlagChangeContext,
@@ -394,7 +397,7 @@ export class FlagStore {
         return result
       })
     } catch (error) {
-      // The state after a failed commit is unknown, so nothing may be written afterward.
+      // If the commit has failed, it is unknown what was stored. Nothing may be written after that.
       this.#hasFailed = isComplete
       throw error
     }
@@ -474,7 +477,7 @@ export class FlagDirectory {
     return this.#pending.current()
   }
 
-  /** Returns the events of guards that are not known to be in the log. Costs one read if none has changed. */
+  /** Returns the events of guards that may not be in the log yet. Costs one read if none of them has changed. */
   guardEvents(): readonly GuardEvent[] {
     return this.#pending.guardEvents()
   }
@@ -484,7 +487,7 @@ export class FlagDirectory {
     return this.#cache.project(projectId).stored(id)?.flag ?? null
   }
 
-  /** Returns the flag of a project with a key, if it is not deleted, or null. */
+  /** Returns the flag of a project that has this key and is not deleted, or null. */
   flagByKey(projectId: number, key: string): Flag | null {
     return this.#cache.project(projectId).byKey(key)
   }
@@ -494,7 +497,7 @@ export class FlagDirectory {
   }
 }
 
-/** A change of one flag. `causeId` is the number of the experiment that makes the change, or null. */
+/** A change of one flag. `causeId` is the number of the experiment that causes the change, or null. */
 interface FlagUpdate {
   readonly id: number
   readonly body: JsonObject
@@ -502,13 +505,16 @@ interface FlagUpdate {
   readonly causeId: number | null
 }
 
-/** Writes the records of one change of a project's flags. Call `store` at the end, which writes the counters. */
+/**
+ * Writes the records of one change of a project's flags, and counts them. Call `store` at the end; it writes the
+ * counters.
+ */
 class ProjectChange {
   /** The flags of the project before the change. */
   readonly flags: ProjectFlags
   readonly #environment: Environment
   readonly #projectId: number
-  /** The flags that were written so far, each with its change number. */
+  /** The flags that this change has written so far, each with its change number. */
   readonly #written = new Map<number, { readonly flag: Flag; readonly change: number }>()
   #counters: ProjectCounters
 
@@ -519,7 +525,7 @@ class ProjectChange {
     this.#counters = loadCounters(environment.table('flag_projects'), projectId)
   }
 
-  /** Returns the current state of a flag, with what was written so far. */
+  /** Returns the current state of a flag, including what this change has written. */
   stored(id: number): { readonly flag: Flag; readonly change: number } | null {
     return this.#written.get(id) ?? this.flags.stored(id)
   }
@@ -539,7 +545,7 @@ class ProjectChange {
   removeFlag(flag: Flag): void {
     this.#count(flag.id)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
-    // Rights to change a removed flag have no meaning, so they are removed with the flag; see role-store.ts.
+    // The rights to change a flag have no meaning without it, so they are removed with the flag; see role-store.ts.
     const access = this.#environment.table('role_access')
     if (removeRange(access, keysOf(this.#projectId, flag.id)) > 0) {
       raiseCount(this.#environment.table('state'), 'directory')
@@ -568,14 +574,14 @@ class ProjectChange {
   }
 }
 
-/** Returns the tables of the activity log of flags, whose entries are in the form of the API. */
+/** Returns the tables of the activity log of flags. Its entries have the form of the API. */
 function activityTables(environment: Environment): EntryTables {
   return { entries: environment.table(ACTIVITY), items: environment.table('flag_activity_items') }
 }
 
 function openFlags(dataDir: string): Environment {
-  // The environment is opened for writing even if this thread only reads. If one thread opened it read-only, LMDB would
-  // refuse to open it for writing in another thread of the process.
+  // The environment is opened for writing even in a thread that only reads. If one thread opened it only for reading,
+  // LMDB would refuse to open it for writing in another thread of the same process.
   return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
 }
 
@@ -607,7 +613,7 @@ function authorOf({ userId }: Actor): number | null {
   return userId === 0 ? null : userId
 }
 
-/** Throws 400 `unique` if the results of experiments still need a deleted flag. */
+/** Throws 400 `unique` if a deleted flag must stay, because experiments still count results under its key. */
 function requireUnused({ id, key, experiments = [] }: Flag): void {
   const [experiment] = experiments
   const detail = `The key \`${key}\` belongs to the deleted flag ${id}, which experiment ${experiment} uses. Choose another key, or delete the experiment.`

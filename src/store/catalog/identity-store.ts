@@ -41,10 +41,10 @@ export class IdentityStore {
   }
 
   /**
-   * Returns the link of an account whose owner logs in. If the account is not linked yet, this links it to the user
-   * with the same e-mail address. If there is no such user, it accepts an open invitation to the address, or creates a
-   * viewer if `isViewerMade` is true. It records a new link in the audit log. Throws 403 `permission_denied` if no user
-   * can log in with the account.
+   * Returns the link between an account and its user, for a login with the account. If the account is not linked yet,
+   * links it to the user with the same e-mail address. If there is no such user, accepts an open invitation to the
+   * address, or creates a viewer if `isViewerMade` is true. A new link is recorded in the audit log. Throws 403
+   * `permission_denied` if no user can log in with the account.
    */
   enter({ account, isViewerMade, audit }: IdentityLogin): StoredIdentity {
     const known = identityByHash(this.#environment, identityHash(account))

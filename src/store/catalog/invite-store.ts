@@ -55,7 +55,7 @@ export class InviteStore {
     return this.#environment.all('invites')
   }
 
-  /** Invites an e-mail address. An earlier invitation of the same address becomes invalid. */
+  /** Invites an e-mail address. An earlier invitation to the same address becomes invalid. */
   create({ email: address, firstName = '', level, ...rest }: InviteRequest): NewInvite {
     return this.#environment.save(() => {
       const email = address.trim()
@@ -104,9 +104,10 @@ export class InviteStore {
   }
 
   /**
-   * Creates the user with this e-mail address if there is an open invitation to it, and returns the user. No code is
-   * needed, because an identity provider has confirmed the address. Returns null if there is no such invitation, or if
-   * it gives limited rights: limited rights apply to a key, and this user gets no key. Call it only within a change.
+   * Accepts an open invitation to this e-mail address and returns the new user. It needs no code, because an identity
+   * provider has confirmed the address. Returns null if there is no such invitation, or if the invitation gives limited
+   * rights: only a key can have limited rights, and a user who comes this way gets no key. Call it only within a
+   * change.
    */
   acceptFor(email: string, firstName: string): User | null {
     const invite = this.list().find((one) => asciiLowerCase(one.email) === email)
@@ -119,9 +120,9 @@ export class InviteStore {
   }
 
   /**
-   * Creates the invited user. If `passwordHash` is given, the user logs in with that password. Otherwise, the user gets
-   * a key with the rights of the key that created the invitation. Throws 400 `invalid_input` for a password if the
-   * inviting key had limited rights, because a password gives all rights of the user.
+   * Creates the invited user. If `passwordHash` is given, the user will log in with that password. Otherwise, the user
+   * gets a key with the same rights as the key that created the invitation. Throws 400 `invalid_input` if
+   * `passwordHash` is given although that key had limited rights, because a password gives all rights of the user.
    */
   accept({ code, firstName, passwordHash }: InviteAcceptance): AcceptedInvite {
     return this.#environment.change(() => {
@@ -137,7 +138,7 @@ export class InviteStore {
       const made = this.#keys.create({
         label: 'Invitation',
         userId: user.id,
-        // A key from an older version may have unknown scopes. They grant nothing and are left out.
+        // A key from an older version may have scopes that are unknown now. They allow nothing, so they are left out.
         scopes: scopes.filter(isScope),
         ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
       })
@@ -147,7 +148,8 @@ export class InviteStore {
   }
 
   /**
-   * Returns false if the invitation has expired, or if its author is no longer allowed to invite users of this level.
+   * Returns false if the invitation has expired, or if the user who created it may no longer invite users of this
+   * level.
    */
   #isOpen({ createdById, level, expiresAtMs }: Invite): boolean {
     const host = this.#users.list().find(({ id }) => id === createdById)

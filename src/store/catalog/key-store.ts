@@ -27,7 +27,7 @@ const SECRET_KEY_PREFIX = 'phs_'
 const KEY_RANDOM_CHARACTERS = 43
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const OWNER_ID = 1
-/** An error about an unknown scope shows at most this number of its characters. */
+/** The largest number of characters of an unknown scope that an error message shows. */
 const SCOPE_CHARACTERS_SHOWN = 80
 
 /** Returns a random project key: `phc_` and 43 letters and digits (256 bits). */
@@ -40,7 +40,7 @@ export function generatePersonalKey(): string {
   return PERSONAL_KEY_PREFIX + randomBase62()
 }
 
-/** Returns the hash by which a key is identified. */
+/** Returns the hash of a key. Only hashes are stored, so a key is found by its hash. */
 export function hashKey(text: string): Buffer {
   return createHash('sha256').update(text, 'utf8').digest()
 }
@@ -79,7 +79,7 @@ export class KeyStore {
     return this.list().some((key) => key.revokedAtMs === null && key.hash.equals(hash))
   }
 
-  /** Creates a personal key within a change that has already begun. */
+  /** Creates a personal key, as part of a change that has already begun. */
   insert(text: string, request: KeyRequest): PersonalKey {
     this.#requireFree('personal_keys', text)
     const userId = request.userId ?? OWNER_ID
@@ -116,7 +116,7 @@ export class KeyStore {
     return this.#revoke('personal_keys', id)
   }
 
-  /** Returns all personal keys by id, including revoked and expired ones. */
+  /** Returns all personal keys, in the order of their ids, including revoked and expired ones. */
   list(): readonly PersonalKey[] {
     return this.#environment.all('personal_keys')
   }
@@ -147,18 +147,18 @@ export class KeyStore {
     return this.#revoke('secret_keys', id)
   }
 
-  /** Returns all project secret keys by id, including revoked ones. */
+  /** Returns all project secret keys, in the order of their ids, including revoked ones. */
   listSecrets(): readonly SecretKey[] {
     return this.#environment.all('secret_keys')
   }
 
-  /** Returns whether this text is already a personal or secret key. */
+  /** Returns whether a personal key or a project secret key with this text exists already. */
   isTaken(text: string): boolean {
     const hash = hashKey(text)
     return [...this.list(), ...this.listSecrets()].some((key) => key.hash.equals(hash))
   }
 
-  /** Returns the fields that a new personal key and a new secret key share. */
+  /** Returns the fields that both kinds of keys have, for a new key. */
   #newKey(text: string, others: readonly RevocableKey[], label: string) {
     return {
       id: nextId(others),
@@ -178,8 +178,8 @@ export class KeyStore {
   }
 
   /**
-   * `scopesBefore` are the scopes that the key already has. They are not checked, because a key from an older version
-   * may have unknown scopes.
+   * Throws 400 if the label, scopes, projects or user of a key are not valid. `scopesBefore` are the scopes that the
+   * key already has. They are not checked, because a key from an older version may have scopes that are unknown now.
    */
   #checkRights(key: PersonalKey, scopesBefore: readonly string[] = []): void {
     const { label, scopes, projectIds } = key
@@ -211,7 +211,7 @@ export class KeyStore {
       const rolledAtMs = this.#environment.clock.now()
       return this.#environment.put<KeyKind>(kind, { ...before, ...hashed(text), rolledAtMs })
     })
-    // The cast is right: the stored record is a key of this kind.
+    // The cast is right: the record comes from the table of this kind of keys.
     return { text, key: key as Keys[Kind] }
   }
 
@@ -238,12 +238,16 @@ export class KeyStore {
     return key
   }
 
-  /** Throws 400 if there are too many valid keys. Removes the oldest revoked keys if there are too many of them. */
+  /**
+   * Makes room for one more key. Throws 400 if there are too many valid keys. If there are too many revoked keys,
+   * removes the oldest of them.
+   */
   #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
     demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys. Revoke some keys first')
     const table = this.#environment.table(name)
-    // Revoked keys are sorted by age, so the newest key is never removed, and its number is not used again.
+    // Revoked keys are sorted by age, so the newest key is never removed. Its number therefore stays in use and is not
+    // given to another key.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }

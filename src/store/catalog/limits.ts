@@ -10,7 +10,10 @@ export const AUDIT_ENTRIES_MAX = 100_000
  * The rest goes into the next part.
  */
 export const CATALOGUE_PART_BYTES_MAX = 512 * 1024
-/** The largest number of flags that may change at once before the cached lists of flags are rebuilt completely. */
+/**
+ * The largest number of flags whose changes are put into the cached lists of flags one by one. If more flags have
+ * changed at once, the lists are built again.
+ */
 export const FLAG_CHANGES_READ_MAX = 128
 /**
  * The largest number of flags of one project, including deleted ones. A further one is answered 400 `invalid_input`.

@@ -1,7 +1,8 @@
 /**
  * The accounts at an OpenID Connect provider that are linked to users. All machines of a cluster have the same links.
- * No thread caches links: if a session began with a linked account, each of its requests reads the link. Table
- * `identities`: SHA-256 of issuer and subject -> `StoredIdentity`, MessagePack with a checksum.
+ * No thread caches links: if a session began with a linked account, each of its requests reads the link again, so that
+ * unlinking takes effect at once. Table `identities`: SHA-256 of issuer and subject -> `StoredIdentity`, MessagePack
+ * with a checksum.
  */
 import { createHash } from 'node:crypto'
 import type { ProviderAccount, StoredIdentity } from '../../rules/access/identity.ts'
@@ -13,7 +14,7 @@ import type { DirectoryEnvironment } from './directory-environment.ts'
 
 const TABLE = 'identities'
 
-/** Returns the key under which an account is stored. */
+/** Returns the key under which the link of an account is stored. */
 export function identityHash({
   issuer,
   subject,
@@ -23,13 +24,16 @@ export function identityHash({
     .digest()
 }
 
-/** Returns the link with a key, or null if there is none. A damaged link counts as missing. Costs one lookup. */
+/**
+ * Returns the link that is stored under a key, or null if there is none. A damaged link counts as missing. Costs one
+ * lookup.
+ */
 export function identityByHash(
   environment: DirectoryEnvironment,
   hash: Buffer,
 ): StoredIdentity | null {
   try {
-    // `linkAccount` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `linkAccount` wrote the record, and its checksum matches.
     const record = getRecord(environment.table(TABLE), hash)
     return (record as StoredIdentity | undefined) ?? null
   } catch (cause) {
@@ -38,10 +42,7 @@ export function identityByHash(
   }
 }
 
-/**
- * Returns the links of a user, or the links of all users if no user is given. The cost is linear in the number of all
- * links.
- */
+/** Returns the links of a user, or the links of all users if no user is given. Reads all links. */
 export function identitiesOf(
   environment: DirectoryEnvironment,
   userId?: number,

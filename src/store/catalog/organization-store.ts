@@ -60,11 +60,11 @@ import { SavedStore } from './saved-store.ts'
 import { UsageStore } from './usage-store.ts'
 import { UserStore } from './user-store.ts'
 
-/** The operations on a catalogue that is shared by several machines (catalogue-copy.ts). */
+/** The operations on the catalogue of a cluster (catalogue-copy.ts), for callers outside of the store. */
 export const SHARED_CATALOGUE = {
-  /** Opens the copy in a data directory. Close it before the thread ends. */
+  /** Opens the copy of the catalogue in a data directory. Close it before the thread ends. */
   open: (dataDir: string) => new StoredCatalogue(dataDir),
-  /** Returns the position of the copy, or null if the catalogue is not shared. */
+  /** Returns the position of the copy in the change log, or null if the catalogue is not shared. */
   place: readChangePlace,
   /** Ends the sharing. The directory then belongs to a single machine. */
   leave: leaveShared,
@@ -84,7 +84,10 @@ export const SHARED_CATALOGUE = {
   },
 }
 
-/** The stores of one environment. Close it before the thread ends. */
+/**
+ * Opens the stores of users, roles, projects, keys and saved objects in one environment. Close it before the thread
+ * ends.
+ */
 export class OrganizationStore {
   readonly audit: AuditLog
   readonly console: ConsoleStore
@@ -141,8 +144,8 @@ export class OrganizationStore {
   }
 
   /**
-   * Runs a change together with its audit entry: both are durable, or neither is. `entryOf` receives the result of the
-   * change. If `action` throws, nothing is changed or recorded, and the error is rethrown.
+   * Runs a change and stores its audit entry: both are durable, or neither is. `entryOf` returns the entry for the
+   * result of the change. If `action` throws, nothing is changed or recorded, and the error is thrown to the caller.
    */
   noted<T>(entryOf: (result: T) => AuditEntry, action: () => T): T {
     return this.#environment.record(() => {
@@ -171,8 +174,8 @@ interface RolesOfUser {
 }
 
 /**
- * The organization, users, projects and keys as of the last `refreshIfChanged`, for one thread. Lookups do not access
- * the disk, and return null for unknown values.
+ * The organization, users, projects and keys in memory, as of the last `refreshIfChanged`, for one thread. Lookups do
+ * not access the disk. They return null for unknown values.
  */
 export class ProjectDirectory implements IngestProjectDirectory {
   readonly #environment: DirectoryEnvironment
@@ -190,12 +193,15 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #users: ReadonlyMap<number, User> = new Map()
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
   #memberships: readonly ProjectMembership[] = []
-  /** For each user: the projects that the user may use. Filled on demand, and cleared by every change. */
+  /**
+   * For each user, the projects that the user may use. An entry is made when it is first needed, and every change
+   * clears all entries.
+   */
   #access = new Map<number, ProjectAccess>()
 
   /**
-   * Opens the store in `dataDir` and reads it. If project 1 was replaced, requests for project 1 go to the project with
-   * the key `firstProjectKey`. Throws `DamagedRecordError`.
+   * Opens the store in `dataDir` and reads it. If project 1 was replaced by another project, requests for project 1 go
+   * to the project with the key `firstProjectKey`. Throws `DamagedRecordError`.
    */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK, firstProjectKey: string | null = null) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
@@ -272,25 +278,28 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return [...new Set([0, ...used])].sort((a, b) => a - b)
   }
 
-  /** Returns a user. Includes inactive users, because the objects they created still refer to them. */
+  /**
+   * Returns a user, also if the user is inactive, because the objects that inactive users have created still refer to
+   * them.
+   */
   userById(id: number): User | null {
     return this.#users.get(id) ?? null
   }
 
-  /** Returns the active user with an e-mail address, compared without regard to upper and lower case, or null. */
+  /** Returns the active user with an e-mail address, or null. Upper and lower case do not matter. */
   userByEmail(email: string): User | null {
     const folded = email.trim().toLowerCase()
     const user = this.users().find((one) => one.email.toLowerCase() === folded)
     return user?.isActive === true ? user : null
   }
 
-  /** Returns the stored password of a user, or null if the user has none. A damaged record counts as none. */
+  /** Returns the stored password of a user, or null if there is none. A damaged record counts as no password. */
   passwordOf(userId: number): StoredPassword | null {
     this.#environment.refresh()
     return this.#passwords.find(userId)
   }
 
-  /** Returns all users by id, including inactive ones. */
+  /** Returns all users in the order of their ids, including inactive ones. */
   users(): readonly User[] {
     return [...this.#users.values()]
   }
@@ -300,14 +309,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.#memberships.filter((one) => one.projectId === projectId)
   }
 
-  /** Returns all projects by id. */
+  /** Returns all projects in the order of their ids. */
   projects(): readonly Project[] {
     return [...this.#byId.values()]
   }
 
   /**
-   * Returns the data on which a user's rights to change flags depend. It comes from memory, except for the role access
-   * entries of a flag, which are read when they are needed.
+   * Returns the data that decides which flags a user may change. The role access entries of a flag are read from the
+   * disk when they are needed. All other data comes from memory.
    */
   flagEditor({ id, level }: { readonly id: number; readonly level: number }): FlagEditor {
     const roles = this.#roles.get(id)
@@ -333,7 +342,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   /**
    * Returns the rights of a console session. Returns null if the session is unknown or ended, if its key is revoked,
    * replaced or expired, if its password was changed or removed, if its account was unlinked, or if its user is
-   * inactive. Costs one or two lookups through the memory map.
+   * inactive. Costs one or two reads of the store.
    */
   consoleSession(token: string): SessionGrant | null {
     this.#environment.refresh()
@@ -374,14 +383,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return { keyId: key.id, ...this.#rightsOf(user, key.scopes, projectIds), expiresAtMs }
   }
 
-  /** Returns all rights of a user. A viewer may only read. */
+  /** Returns all rights that a user has. A viewer only has rights to read. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
     return { ...this.#rightsOf(user, ['*'], 'all'), expiresAtMs: null }
   }
 
-  /** Returns the rights that a user has with these scopes in these projects. */
+  /** Returns the rights of a user, limited to these scopes and projects. */
   #rightsOf(
     user: User,
     keyScopes: readonly string[],
@@ -458,11 +467,11 @@ function findByHash<Key extends { readonly hash: Buffer }>(
 
 const STATE = 'state'
 
-/** Reads the version number of the environment whenever it is asked to. Close it before the thread ends. */
+/** Reads the current version number of the environment at each call. Close it before the thread ends. */
 export class FlagsVersion {
   readonly #environment: Environment
 
-  /** Set `isReadOnly` in a process that does not open the environment for writing. */
+  /** Set `isReadOnly` if no other part of this process opens the environment for writing. */
   constructor(dataDir: string, isReadOnly = false) {
     const options = { dataDir, name: FLAGS_ENVIRONMENT, tables: [STATE], isReadOnly }
     this.#environment = new Environment(options)
@@ -476,7 +485,7 @@ export class FlagsVersion {
     return readCount(state, 'version')
   }
 
-  /** Returns the current version, or 0 if the record is damaged. Other code reports the damage. */
+  /** Returns the current version, or 0 if the record is damaged. The damage is reported elsewhere. */
   readIfSound(): number {
     try {
       return this.read()

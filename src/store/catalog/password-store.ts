@@ -18,10 +18,10 @@ export class PasswordStore {
     this.#environment = environment
   }
 
-  /** Returns the password of a user, or null if the user has none. A damaged password counts as none. */
+  /** Returns the password of a user, or null if the user has none. A damaged record counts as no password. */
   find(userId: number): StoredPassword | null {
     try {
-      // `set` wrote the record, and the checksum guarantees that it is unchanged.
+      // The cast is right: `set` wrote the record, and its checksum matches.
       const record = getRecord(this.#environment.table('passwords'), numberKey(userId))
       return (record as StoredPassword | undefined) ?? null
     } catch (cause) {
@@ -31,10 +31,10 @@ export class PasswordStore {
   }
 
   /**
-   * Sets the hash of a user's password, or removes the password if `hash` is null. The time of the change is always
-   * later than that of the previous one, even if the clock has gone back. `expectedAtMs` is the time of the password
-   * that the caller has checked, or null if there was none. If the password has changed since then, this throws 400
-   * `invalid_input`.
+   * Sets the hash of a user's password, or removes the password if `hash` is null. The stored time of the change is
+   * always later than that of the previous change, even if the clock has gone back. `expectedAtMs` is the time of the
+   * password that the caller has checked, or null if there was none. Throws 400 `invalid_input` if the password has
+   * changed since then.
    */
   set(userId: number, hash: string | null, expectedAtMs?: number | null): StoredPassword | null {
     return this.#environment.save(() => {

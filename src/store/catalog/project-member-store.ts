@@ -1,6 +1,7 @@
 /**
- * The members of projects. A member has a level in the project that differs from the user's level in the organization.
- * Table `project_members`: project u32, user u32 -> `ProjectMembership`, MessagePack with a checksum.
+ * The members of projects. A user has a level in the organization, such as viewer. As a member of a project, the user
+ * has another level in that project. Table `project_members`: project u32, user u32 -> `ProjectMembership`, MessagePack
+ * with a checksum.
  */
 import { isAdministrator, type ProjectLevel } from '../../rules/access/levels.ts'
 import type { ProjectMembership } from '../../rules/access/organization.ts'
@@ -27,7 +28,10 @@ export class ProjectMemberStore {
     return this.#environment.all(TABLE).filter((one) => one.projectId === projectId)
   }
 
-  /** Makes a user a member of a project. Throws 400 for an unknown user, an administrator and a member. */
+  /**
+   * Makes a user a member of a project. Throws 400 if the user is unknown or already a member, or is an administrator
+   * or owner of the organization.
+   */
   add(place: Place, level: ProjectLevel): ProjectMembership {
     return this.#environment.change(() => {
       const { userId } = place
@@ -54,7 +58,7 @@ export class ProjectMemberStore {
   }
 
   /**
-   * Removes a member. In this project, the user then has the level of the organization again. Throws 404 `not_found`.
+   * Removes a member. The user then has the same level in this project as in the organization. Throws 404 `not_found`.
    */
   remove(place: Place): void {
     this.#environment.change(() => {
@@ -75,7 +79,7 @@ export class ProjectMemberStore {
   }
 }
 
-/** Removes a user from all projects. Call it only within a change. */
+/** Removes a user from all projects of which the user is a member. Call it only within a change. */
 export function leaveProjects(environment: DirectoryEnvironment, userId: number): void {
   const own = environment.all(TABLE).filter((one) => one.userId === userId)
   for (const membership of own) environment.table(TABLE).removeSync(keyOf(membership))

@@ -1,7 +1,7 @@
 /**
  * The organization and its projects, in the environment `flags`. The daemon and commands may write to it at the same
- * time. `ProjectStore` changes and lists projects. For requests, `ProjectDirectory` returns them from memory, and
- * detects changes by a counter that every write transaction raises.
+ * time. `ProjectStore` changes and lists projects. Requests find projects in `ProjectDirectory`, which has them in
+ * memory and detects changes by a counter that every change raises.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -26,7 +26,7 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore, refuseDevelopmentKey } from './key-store.ts'
 import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
 
-/** The keys that the first start creates. */
+/** The keys that the first start creates, and the number of the project. */
 export interface FirstKeys {
   readonly projectId: number
   readonly projectKey: string
@@ -57,8 +57,8 @@ export class ProjectStore {
   }
 
   /**
-   * Creates the organization, its owner, project 1 and a personal key. Returns null and changes nothing if there is an
-   * organization already.
+   * Creates the organization, its owner, project 1 and a personal key. If there is an organization already, changes
+   * nothing and returns null.
    */
   bootstrap(keys: { readonly projectKey: string; readonly personalKey: string }): FirstKeys | null {
     return this.#environment.change(() => {
@@ -106,8 +106,8 @@ export class ProjectStore {
   }
 
   /**
-   * Replaces a project by a new, empty one with default settings, which gets the key and the name of the old one. The
-   * number of the old project is not used again. Its data stays on the disk but can no longer be reached.
+   * Replaces a project by a new, empty one with default settings. The new project gets the key and the name of the old
+   * one, and a new number. The data of the old project stays on the disk, but can no longer be reached.
    */
   replaceProject(id: number): Project {
     return this.#environment.change(() => {
@@ -126,7 +126,7 @@ export class ProjectStore {
     return this.keys.hasDevelopmentKey
   }
 
-  /** Returns all projects by id. */
+  /** Returns all projects in the order of their ids. */
   listProjects(): readonly Project[] {
     return this.#environment.all('projects')
   }
@@ -159,7 +159,8 @@ export class ProjectStore {
   }
 
   /**
-   * Throws 400 if a project is not valid. `projects` are all stored projects, including the old version of this one.
+   * Throws 400 if a new or changed project is not valid. `projects` are all stored projects, including the old version
+   * of a changed one.
    */
   #checkProject(project: Project, projects: readonly Project[]): void {
     checkName(project.name)
@@ -186,7 +187,7 @@ function checkName(name: string): void {
 }
 
 function checkTimezone(timezone: string): void {
-  // Nearly all projects use UTC, so skip the check for it: checking a time zone loads the tables of time zones.
+  // Skip the check for UTC, which nearly all projects use: checking a time zone loads the tables of time zones.
   if (timezone === 'UTC') return
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })

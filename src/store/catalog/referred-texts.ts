@@ -1,7 +1,7 @@
 /**
- * All texts within the saved insights, dashboards, actions and cohorts of a project, and the names of the event
+ * Collects all texts in the saved insights, dashboards, actions and cohorts of a project, and the names of the event
  * properties that carry the variants of its flags. Any of these texts may be the name of an event or a property that
- * the project still uses, so none is left out.
+ * the project still uses. So a name that is not among them is not used.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { addTexts, jsonOf, recordsOf } from '../lmdb/records.ts'
 
 const EVENT_TABLES = ['actions', 'cohorts'] as const
 const SAVED_TABLES = ['insights', 'insight_queries', 'dashboards'] as const
-/** An event property that carries the variant of a flag is named by this prefix and the key of the flag. */
+/** The prefix of event properties that carry the variant of a flag. The key of the flag follows it. */
 const FLAG_PROPERTY = '$feature/'
 
 /** Reads the texts, for one thread. Close it before the thread ends. */
@@ -33,7 +33,7 @@ export class ReferredTexts {
     this.#isReadOnly = isReadOnly
   }
 
-  /** Returns the texts of a project. Skips unreadable records. Other code reports them. */
+  /** Returns the texts of a project. Records that cannot be read are skipped. Their damage is reported elsewhere. */
   of(projectId: number): ReadonlySet<string> {
     const texts = new Set<string>()
     attempt(

@@ -47,7 +47,7 @@ export class RoleStore {
     return { count: roles.length, results: this.#views(roles.slice(offset, offset + limit)) }
   }
 
-  /** Returns a role by its uuid, or null. */
+  /** Returns the role with this uuid, or null. */
   get(id: string): RoleView | null {
     const role = this.#find(id)
     return role === null ? null : this.#view(role)
@@ -127,7 +127,7 @@ export class RoleStore {
     })
   }
 
-  /** Removes a role from a user, by the uuid of the membership. */
+  /** Removes a member from a role. `membershipId` is the uuid of the membership. */
   removeMember(id: string, membershipId: string): void {
     this.#environment.change(() => {
       const role = this.#require(id)
@@ -139,8 +139,8 @@ export class RoleStore {
   }
 
   /**
-   * Returns a page of the role access entries of a flag, oldest first. If `roleId` is not null, returns only the
-   * entries of this role.
+   * Returns a page of the role access entries of a flag, oldest first. If `roleId` is not null, only the entries of
+   * this role are returned.
    */
   flagAccess(flag: FlagNumbers, roleId: string | null, page: PageRequest): Page<RoleAccessView> {
     const role = roleId === null ? null : this.#find(roleId)
@@ -157,7 +157,7 @@ export class RoleStore {
     return access === null ? null : (this.#accessViews([access])[0] ?? null)
   }
 
-  /** Allows a role to change a flag. The caller has checked that the flag exists. */
+  /** Allows the members of a role to change a flag. The caller must have checked that the flag exists. */
   addAccess(flag: FlagNumbers, roleId: string): RoleAccessView {
     return this.#environment.change(() => {
       const role = this.#find(roleId)
@@ -225,7 +225,7 @@ export class RoleStore {
     if (flagId > NUMBER_MAX || id > NUMBER_MAX) return null
     const key = tripleKey(projectId, flagId, id)
     const record = getRecord(this.#environment.table('role_access'), key)
-    // `addAccess` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `addAccess` wrote the record, and its checksum matches.
     return record === undefined ? null : (record as RoleAccess)
   }
 

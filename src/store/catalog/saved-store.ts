@@ -59,15 +59,14 @@ import { DashboardTiles } from './dashboard-tiles.ts'
 import { hashKey } from './key-store.ts'
 import { type SavedEnvironment, SavedTable } from './saved-table.ts'
 
-/** The project number under which annotations of the whole organization are stored. */
+/** The project number that stands for the whole organization, in the keys of annotations. */
 const ORGANIZATION = 0
 const TOKEN_BYTES = 24
 const SHORT_ID_CHARACTERS = 8
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /**
- * Reads and changes saved objects. A deleted object still has a view. The view of an object that does not exist is
- * null.
+ * Reads and changes saved objects. Deleted objects can still be read. If an object does not exist, the result is null.
  */
 export class SavedStore {
   readonly #environment: SavedEnvironment
@@ -100,8 +99,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a page of insights, limited by its total number of UTF-16 code units. Costs a read of every insight of the
-   * project.
+   * Returns a page of insights. A page may end early, because the number of UTF-16 code units on it is limited. Reads
+   * every insight of the project.
    */
   listInsights({ projectId, filter, page }: ListRequest<InsightFilter>): Page<InsightView> {
     const found = listedInsights(this.#insights.all(projectId), filter)
@@ -140,8 +139,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a page of dashboards without tiles, filters and variables, limited by its total number of UTF-16 code
-   * units. Costs a read of every dashboard of the project.
+   * Returns a page of dashboards, without their tiles, filters and variables. A page may end early, because the number
+   * of UTF-16 code units on it is limited. Reads every dashboard of the project.
    */
   listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
     const { filters, variables } = NEW_DASHBOARD
@@ -180,8 +179,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a page of annotations of a project and of the organization, limited by its total number of UTF-16 code
-   * units. Costs a read of all these annotations.
+   * Returns a page of the annotations of a project and of the whole organization. A page may end early, because the
+   * number of UTF-16 code units on it is limited. Reads all these annotations.
    */
   listAnnotations({ projectId, filter, page }: ListRequest<AnnotationFilter>): Page<Annotation> {
     const all = [projectId, ORGANIZATION].flatMap((owner) => this.#annotations.all(owner))
@@ -215,7 +214,8 @@ export class SavedStore {
   }
 
   /**
-   * Starts, stops or changes the sharing of an object. An object that was never shared has no record of its sharing.
+   * Starts, stops or changes the sharing of an object. Stopping the sharing of an object that was never shared stores
+   * nothing.
    */
   changeSharing({
     enabled,
@@ -254,7 +254,7 @@ export class SavedStore {
     })
   }
 
-  /** Removes a password of a link. Throws 404 `not_found` if there is no such password. */
+  /** Removes a password from a shared link. Throws 404 `not_found` if the link has no such password. */
   removeSharePassword({
     passwordId,
     ...place
@@ -268,7 +268,7 @@ export class SavedStore {
     })
   }
 
-  /** The time of the store's clock. */
+  /** Returns the current time of the store's clock, in milliseconds since 1970. */
   nowMs(): number {
     return this.#environment.clock.now()
   }
@@ -285,7 +285,10 @@ export class SavedStore {
     })
   }
 
-  /** Returns the object that a token shares, or null if the token is invalid, stopped or expired. */
+  /**
+   * Returns the object that is shared under a token. Returns null if the token is invalid, or if the sharing was
+   * stopped or has expired.
+   */
   findShared(token: string): SharedView | null {
     const place = getJson<SharedPlace>(this.#tokens, hashKey(token))
     if (place === null) return null
@@ -377,8 +380,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a function that creates views of a project's insights. The function caches dashboards, so it reads each one
-   * once.
+   * Returns a function that creates the views of a project's insights. It reads each dashboard only once, because it
+   * caches them.
    */
   #insightViews(projectId: number): (insight: Insight) => InsightView {
     const shown = new Map<number, boolean>()
@@ -430,13 +433,13 @@ function ownerOf({ scope }: AnnotationFields, projectId: number): number {
   return scope === 'organization' ? ORGANIZATION : projectId
 }
 
-/** Returns the object. Throws 404 `not_found` if it is null. */
+/** Returns `found`. Throws 404 `not_found` if it is null. */
 function need<Found>(found: Found | null): Found {
   demand(found !== null, 'not_found', 'The project has no such resource.')
   return found
 }
 
-/** Returns one page of a list, limited by its total number of UTF-16 code units. */
+/** Returns one page of a list. It ends early if the number of UTF-16 code units on it reaches the limit. */
 function pageOf<Item>(found: readonly Item[], { limit, offset }: PageRequest): Page<Item> {
   const results: Item[] = []
   let units = 0

@@ -1,6 +1,6 @@
 /**
- * The table of one kind of saved object. Each object is one record. Lists read all objects of a project, so a large
- * member that no list needs is stored in a separate table.
+ * The table of one kind of saved object. Each object is one record. A list reads all objects of a project. So if
+ * objects have a large member that no list needs, that member is stored in a separate table.
  *
  * | table           | key                         | value                                                   |
  * |-----------------|-----------------------------|---------------------------------------------------------|
@@ -20,17 +20,17 @@ import { getJson, jsonOf, load, putJson } from '../lmdb/records.ts'
 import { demand, demandRoom } from './checks.ts'
 import type { SavedNumber } from './directory-environment.ts'
 
-/** The environment of saved objects. */
+/** What saved objects need from the environment in which they are stored. */
 export interface SavedEnvironment {
   readonly clock: Pick<Clock, 'now'>
   table(name: FlagsTable): Table
-  /** Counts up the counter with this name, and returns the new number. */
+  /** Raises the counter with this name by one, and returns it as the number of a new object. */
   nextNumber(name: SavedNumber): number
-  /** Runs a change within a transaction of its own, or within the current one. */
+  /** Runs a change in a transaction. If the call is made within a transaction, the change becomes part of that one. */
   save<T>(action: () => T): T
 }
 
-/** How the kinds of saved objects differ. */
+/** The ways in which the kinds of saved objects differ. */
 export interface SavedLayout<Fields> {
   readonly table:
     | 'insights'
@@ -39,11 +39,14 @@ export interface SavedLayout<Fields> {
     | 'experiments'
     | 'holdouts'
     | 'saved_metrics'
-  /** The name under which their numbers are counted. */
+  /** The name of the counter that gives the objects their numbers. */
   readonly number: SavedNumber
   /** The maximum number of objects of a project, including deleted ones. */
   readonly countMax: number
-  /** A large member of the fields, and the separate table in which it is stored. */
+  /**
+   * The large member that is stored in a separate table, and the name of that table. Absent if the objects have no such
+   * member.
+   */
   readonly aside?: { readonly table: 'insight_queries'; readonly member: keyof Fields & string }
   /** Called before an object is removed permanently. Removes the records that refer to the object. */
   readonly onRemove?: (saved: Saved<Fields>) => void
@@ -59,13 +62,16 @@ export class SavedTable<Fields> {
     this.#layout = layout
   }
 
-  /** Returns all objects of a project by number, including deleted ones, without the separate member. */
+  /**
+   * Returns all objects of a project, in the order of their numbers, including deleted ones. The separate member is
+   * left out.
+   */
   all(projectId: number): Saved<Fields>[] {
     const records = jsonOf<Saved<Fields>>(this.#table, keysOf(projectId))
     return [...records].map(({ value }) => value)
   }
 
-  /** Returns an object, deleted or not, with the separate member, or null. */
+  /** Returns an object with its separate member, also if it is deleted. Returns null if it does not exist. */
   get(projectId: number, id: number): Saved<Fields> | null {
     if (!isNumber(id)) return null
     const saved = getJson<Saved<Fields>>(this.#table, pairKey(projectId, id))
@@ -73,8 +79,8 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * Returns the object to which the field `attr` of a request refers. Throws 400 `does_not_exist` if the object does
-   * not exist or is deleted.
+   * Returns the object whose number the field `attr` of a request contains. Throws 400 `does_not_exist` if the object
+   * does not exist or is deleted.
    */
   named(projectId: number, id: number, attr: string): Saved<Fields> {
     const saved = this.get(projectId, id)
@@ -91,7 +97,7 @@ export class SavedTable<Fields> {
     return { ...saved, fields: { ...saved.fields, [aside.member]: value } }
   }
 
-  /** Returns the bytes of the separate member of an object. */
+  /** Returns the number of bytes of the separate member of an object. */
   bytesAside(saved: Saved<Fields>): number {
     const { aside } = this.#layout
     if (aside === undefined) return 0
@@ -99,8 +105,8 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * Creates an object. If the project has too many objects, this permanently removes the one that was deleted first.
-   * Throws 400 if none of them is deleted.
+   * Creates an object. If the project already has the maximum number of objects, the object that was deleted first is
+   * removed permanently. Throws 400 if none of them is deleted.
    */
   add(projectId: number, createdById: number | null, fields: Fields): Saved<Fields> {
     const { number, countMax } = this.#layout
@@ -142,8 +148,8 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * If a project has `countMax` objects, permanently removes the one that was deleted first. Throws 400 `invalid_input`
-   * if none of them is deleted.
+   * Makes room for one more object. If a project already has `countMax` objects, permanently removes the object that
+   * was deleted first. Throws 400 `invalid_input` if none of them is deleted.
    */
   makeRoom(projectId: number, countMax = this.#layout.countMax): void {
     const count = this.#table.getKeysCount(keysOf(projectId))

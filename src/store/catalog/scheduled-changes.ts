@@ -1,8 +1,8 @@
 /**
  * Scheduled changes of flags. The change of the flag and the record that it was made are written in one transaction, so
- * a crash leaves either both or neither. An execution states how often the scheduled change was executed before. It is
- * refused if that count is no longer right, so it happens only once, even if two machines of a cluster try it at the
- * same time.
+ * a crash leaves either both or neither. Whoever executes a change says how often it was executed before. If that count
+ * is no longer right, the execution is refused. So each execution happens only once, even if two machines of a cluster
+ * try it at the same time.
  *
  * | table             | key                     | value                                                      |
  * |-------------------|-------------------------|------------------------------------------------------------|
@@ -69,17 +69,18 @@ export interface ScheduledFlags {
   /** Changes a flag by the body of a PATCH request. Throws 400 before it writes anything. */
   change(context: FlagChangeContext, id: number, body: object): Flag
   /**
-   * Runs a change and stores its audit entry. If the entry does not name the changed object, `idOf` returns its number.
+   * Runs a change and stores its audit entry. If the entry does not yet contain the number of the changed object,
+   * `idOf` returns it.
    */
   write<T>(context: FlagChangeContext, action: () => T, idOf: (result: T) => number): T
 }
 
 const NOTHING: Moved = { outcome: 'nothing', flagId: null, text: '', reason: null }
 
-/** Thrown within a transaction to end it without a write, because there is nothing to do. */
+/** Thrown within a transaction to end it without writing anything, because the change is no longer due. */
 class NothingDueError extends Error {}
 
-/** A scheduled change after it was executed or stopped, with the texts to log. */
+/** A scheduled change after it was executed or stopped, with the texts for the audit log. */
 interface MovedChange {
   readonly outcome: Moved['outcome']
   readonly after: ScheduledChange
@@ -87,7 +88,7 @@ interface MovedChange {
   readonly reason: string | null
 }
 
-/** The scheduled changes of all projects. */
+/** Reads and changes the scheduled changes of all projects. */
 export class ScheduledChanges {
   readonly #flags: ScheduledFlags
 
@@ -95,14 +96,14 @@ export class ScheduledChanges {
     this.#flags = flags
   }
 
-  /** Returns the changes of a project, or of one of its flags, newest first. */
+  /** Returns the scheduled changes of a project, newest first. If `flagId` is not null, only those of this flag. */
   list(projectId: number, flagId: number | null): readonly ScheduledChange[] {
     return this.#all(projectId)
       .filter((change) => flagId === null || change.flagId === flagId)
       .reverse()
   }
 
-  /** Returns a change of a project, or null. */
+  /** Returns a scheduled change of a project, or null. */
   get(projectId: number, id: number): ScheduledChange | null {
     return id > NUMBER_MAX
       ? null
@@ -110,8 +111,9 @@ export class ScheduledChanges {
   }
 
   /**
-   * Schedules a change. Throws 400, also if the flag in its present state does not accept the change, and 409 `conflict`
-   * if it is a copy and the flag has a newer change than those to which the copy was compared.
+   * Schedules a change. Throws 400 if the request is not valid, or if the flag does not accept the change in its
+   * present state. Throws 409 `conflict` if `copy` is given and another change of the flag was scheduled after the copy
+   * was compared with the flag's schedule.
    */
   create(
     context: FlagChangeContext,
@@ -138,7 +140,7 @@ export class ScheduledChanges {
     )
   }
 
-  /** Modifies a change that has not ended. Throws 400 and 404 `not_found`. */
+  /** Modifies a scheduled change that has not ended. Throws 400 and 404 `not_found`. */
   modify(context: FlagChangeContext, id: number, request: ScheduleRequest): ScheduledChange {
     return this.#flags.write(
       context,
@@ -156,7 +158,7 @@ export class ScheduledChanges {
     )
   }
 
-  /** Removes a change. The flag stays as it is. Throws 404 `not_found`. */
+  /** Removes a scheduled change. The flag stays as it is. Throws 404 `not_found`. */
   remove(context: FlagChangeContext, id: number): ScheduledChange {
     return this.#flags.write(
       context,
@@ -170,8 +172,9 @@ export class ScheduledChanges {
   }
 
   /**
-   * Makes a change that is due, or stops a ramp whose guards are violated, with its audit entry. A change that the flag
-   * does not accept ends with the reason. Throws 503 after a failed write; the change then waits for the next attempt.
+   * Makes a scheduled change that is due, or stops a ramp whose guards are violated, and stores an audit entry about
+   * it. If the flag does not accept the change, the scheduled change ends, and the reason is stored. Throws 503 after a
+   * failed write; the change then waits for the next attempt.
    */
   move(context: FlagChangeContext, move: ScheduledMove): Moved {
     const { projectId } = context
@@ -197,7 +200,10 @@ export class ScheduledChanges {
     }
   }
 
-  /** Removes the event of a guard after it was written to the log. Throws 503 after a failed write. */
+  /**
+   * Removes the event of a guard from the table, after the event was written to the log. Throws 503 after a failed
+   * write.
+   */
   removeGuardEvent(context: FlagChangeContext, number: number): void {
     const key = pairKey(context.projectId, number)
     const remove = (): void => {
@@ -207,7 +213,7 @@ export class ScheduledChanges {
     if (this.#table('guard_events').doesExist(key)) this.#flags.write(context, remove, () => number)
   }
 
-  /** Returns the change if the move is still to be made, or null. */
+  /** Returns the scheduled change if `move` is still to be made, or null. */
   #due({ projectId, nowMs }: FlagChangeContext, move: ScheduledMove): ScheduledChange | null {
     const change = this.get(projectId, move.id)
     if (change === null || change.executions !== move.executions) return null
@@ -314,7 +320,8 @@ export class ScheduledChanges {
   }
 
   /**
-   * Changes the flag. Returns null, or the reason why the flag does not accept the change. Throws if the write fails.
+   * Makes the change of the flag. Returns null, or the reason why the flag does not accept it. Throws if the write
+   * fails.
    */
   #change(
     context: FlagChangeContext,
@@ -367,7 +374,10 @@ export class ScheduledChanges {
     raiseCount(this.#table('state'), VERSION)
   }
 
-  /** Removes the oldest ended changes above their limit. Throws 400 if too many changes have not ended yet. */
+  /**
+   * Makes room for one more scheduled change. Removes the oldest ended ones if there are too many of them. Throws 400
+   * if too many have not ended yet.
+   */
   #makeRoom(projectId: number): void {
     const all = this.#all(projectId)
     const ended = all.filter(({ executedAtMs }) => executedAtMs !== null)
@@ -386,7 +396,7 @@ export class ScheduledChanges {
   }
 }
 
-/** The changes that wait, and the events of guards, in memory for the main thread. */
+/** The waiting changes and the events of guards in memory. The main thread uses it to know what is due. */
 export class PendingChanges {
   readonly #environment: Environment
   #version = -1
@@ -403,7 +413,10 @@ export class PendingChanges {
     return this.#changes
   }
 
-  /** Returns the events of all projects that are not known to be in the log. Costs the same. */
+  /**
+   * Returns the events of guards, of all projects, that may not be in the log yet. Costs one read if none of them has
+   * changed.
+   */
   guardEvents(): readonly GuardEvent[] {
     this.#refresh()
     return this.#guardEvents

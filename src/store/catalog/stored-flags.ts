@@ -6,14 +6,14 @@ import { recordsOf } from '../lmdb/records.ts'
 import { decodeProject } from './directory-environment.ts'
 import { decodeFlag } from './flag-records.ts'
 
-/** The flags of a store. */
+/** All flags of a store, as read at one moment. */
 export interface StoredFlags {
   readonly projectIds: readonly number[]
-  /** The flags that are not deleted, in the order of projects and numbers. */
+  /** The flags that are not deleted, ordered by project and then by number. */
   readonly flags: readonly Flag[]
 }
 
-/** Reads the store in `dataDir`. Throws `OperatorError` and `DamagedRecordError`. Costs a read of all flags. */
+/** Reads all flags of the store in `dataDir`. Throws `OperatorError` and `DamagedRecordError`. */
 export async function readStoredFlags(dataDir: string): Promise<StoredFlags> {
   const tables = ['flags', 'projects']
   const environment = new Environment({

@@ -1,7 +1,7 @@
 /**
- * Counts of flag decisions, by the value that was decided. Table `flag_usage`: number of the hour since 1970, u32 ->
- * `UsageHour`, MessagePack with a checksum. Writes do not raise the version number of the environment, because no
- * decision depends on these counts.
+ * The numbers of flag decisions in each hour, by flag and by decided value. Table `flag_usage`: number of the hour
+ * since 1970, u32 -> `UsageHour`, MessagePack with a checksum. Writes do not raise the version number of the
+ * environment, because no decision depends on these counts.
  */
 import type { UsageHour } from '../../rules/flags/types.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -19,12 +19,15 @@ export class UsageStore {
     this.#environment = environment
   }
 
-  /** Returns all stored hours, oldest first. Skips a damaged hour. It is written again or expires. */
+  /**
+   * Returns all stored hours, oldest first. A damaged hour is skipped: it will be written again, or be removed when it
+   * is too old.
+   */
   all(): readonly UsageHour[] {
     const table = this.#environment.table('flag_usage')
     return [...table.getKeys({})].flatMap((key) => {
       try {
-        // `keep` wrote the record, and the checksum guarantees that it is unchanged.
+        // The cast is right: `keep` wrote the record, and its checksum matches.
         return [getRecord(table, Buffer.from(key)) as UsageHour]
       } catch (cause) {
         if (cause instanceof DamagedRecordError) return []
@@ -33,7 +36,9 @@ export class UsageStore {
     })
   }
 
-  /** Replaces the stored values of these hours, and removes the hours that began before `fromMs`. */
+  /**
+   * Stores the counts of these hours in place of the earlier ones, and removes the hours that began before `fromMs`.
+   */
   keep({ hours, fromMs }: { readonly hours: readonly UsageHour[]; readonly fromMs: number }): void {
     this.#environment.record(() => {
       const table = this.#environment.table('flag_usage')

@@ -1,7 +1,7 @@
 /**
  * Users, and their default access level for flags in the organization. Users are never removed, because the objects
- * that they created refer to them. A user who leaves becomes inactive and loses all roles, the memberships of projects,
- * the password and the links to accounts at an identity provider, and the keys of the user become invalid.
+ * that they created refer to them. A user who leaves becomes inactive. The user then loses all roles, all memberships
+ * of projects, the password, and the links to accounts at an identity provider. The user's keys become invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, NEW_USER_LEVEL } from '../../rules/access/levels.ts'
@@ -34,7 +34,7 @@ export class UserStore {
     this.#environment = environment
   }
 
-  /** Returns all users by id, including inactive ones. */
+  /** Returns all users in the order of their ids, including inactive ones. */
   list(): readonly User[] {
     return this.#environment.all('users')
   }
@@ -88,7 +88,7 @@ export class UserStore {
     return organization
   }
 
-  /** Sets the access level for flags of users without a role, or removes it if `level` is null. */
+  /** Sets the access level for flags that users without a role have. Removes the setting if `level` is null. */
   setFlagAccess(level: FlagAccessLevel | null, userId: number | null): FlagAccessSetting | null {
     return this.#environment.change(() => {
       const organization = this.organization()
@@ -109,7 +109,7 @@ export class UserStore {
     return { level, createdById, createdAtMs: updatedAtMs, updatedAtMs }
   }
 
-  /** Throws 400 if the address or the name is not valid, or if another user has the address. */
+  /** Throws 400 if the e-mail address or the name is not valid, or if one of `others` has the same address. */
   requireFree({ email, firstName }: Pick<User, 'email' | 'firstName'>, others = this.list()): void {
     checkPerson({ email, firstName })
     const folded = email.toLowerCase()

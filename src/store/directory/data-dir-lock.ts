@@ -3,10 +3,10 @@
  * works across pid and mount namespaces, it ends with the process, and it does not depend on a file that could be
  * removed.
  *
- * A note in the directory names the owner, for error messages. Only the kernel lock decides which process is the owner.
- * The note is a symbolic link `lock` to a file `lock.PID.START`, which contains details. In older versions, this link
- * alone was the lock. Older versions therefore respect the note. If a link of an older version names a process that
- * still runs, this version respects the link.
+ * A note in the directory names the owner, so that error messages can name it. Only the kernel lock decides which
+ * process is the owner. The note is a symbolic link `lock` to a file `lock.PID.START`, which contains details. In older
+ * versions, this link alone was the lock. An older version therefore does not open a directory that has the note. And
+ * this version does not open a directory whose link names a running process of an older version.
  */
 import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -22,11 +22,11 @@ import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
 /**
  * The purpose for which a process locks a directory. While a `daemon` has the lock, other processes may use the store.
- * A `command` is short, so other processes wait until it ends.
+ * A `command` runs only for a short time, so other processes wait until it ends.
  */
 export type LockPurpose = (typeof PURPOSES)[number]
 
-/** The process that has locked a directory, with the details that are known. */
+/** The process that has locked a directory, as far as it is known. */
 export interface LockHolder {
   /**
    * The number of the process in the pid namespace of the calling process. Null if the process runs in another
@@ -34,22 +34,25 @@ export interface LockHolder {
    */
   readonly pid: number | null
   /**
-   * The purpose of the lock. Null for a process of an older version, and `unknown` for a process without a readable
-   * note.
+   * The purpose of the lock. Null if the process has an older version. `unknown` if the process has left no note that
+   * can be read.
    */
   readonly purpose: LockPurpose | 'unknown' | null
-  /** The process in words, for use in a sentence, such as `the process 17`. */
+  /** The process in words that fit into a sentence, such as `the process 17`. */
   readonly description: string
 }
 
 interface Note {
   readonly pid: number
   readonly startTime: string
-  /** The details in the note. Null if the note is from an older version, which writes none. */
+  /** The details in the note. Null if the note has none, because an older version wrote it. */
   readonly details: { readonly [key: string]: unknown } | null
 }
 
-/** Describes the holder if there is no note, or if the note names a process that has ended. */
+/**
+ * The description of a holder about which nothing is known: there is no note, or the note names a process that has
+ * ended.
+ */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
@@ -60,7 +63,7 @@ const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
 const ATTEMPT_PAUSE_MS = 20
 
-/** A lock that is held. */
+/** A lock that this process holds. */
 export interface HeldLock {
   /** The file descriptor that has the lock (see `KernelLock.descriptor`). */
   readonly descriptor: number
@@ -76,7 +79,7 @@ export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promis
   return release
 }
 
-/** Does the same as `lockDataDir`, but returns the lock with its descriptor. */
+/** Does the same as `lockDataDir`, but also returns the file descriptor of the lock. */
 export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promise<HeldLock> {
   const outcome = await take(dataDir, purpose)
   if ('release' in outcome) return outcome
@@ -87,8 +90,9 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
 
 /**
  * Locks a directory for a command that changes a store. If no daemon runs, the command has the lock until it calls the
- * returned function. If a daemon of this pid namespace has the lock, the command may use the store without a lock. If
- * any other process has the lock, it throws `OperatorError`, after 10 s if that process is a command.
+ * returned function. If a daemon in this pid namespace has the lock, the command may use the store beside it, without a
+ * lock. If any other process has the lock, throws `OperatorError`. If that process is a command, it waits up to 10 s
+ * for its end before it throws.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -102,7 +106,10 @@ export async function lockForCommand(dataDir: string): Promise<() => void> {
   throw new OperatorError(`${dataDir} is in use by ${description}. ${wayOut}`)
 }
 
-/** Returns the process that has locked a directory, or null. Throws `OperatorError` if this cannot be found out. */
+/**
+ * Returns the process that has locked a directory, or null if none has. Throws `OperatorError` if this cannot be found
+ * out.
+ */
 export function lockHolder(dataDir: string): LockHolder | null {
   const lock = new KernelLock(dataDir)
   try {
@@ -129,12 +136,13 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | L
   }
 }
 
-/** Returns the time for which waiting for a holder makes sense, in milliseconds. */
+/** Returns how long, in milliseconds, to wait for a holder that will probably release the lock soon. 0: do not wait. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
   if (holder.purpose === 'command') {
     return purpose === 'command' ? LOCK_COMMAND_WAIT_MS_MAX : LOCK_WAIT_MS_MAX
   }
-  // The note may be outdated. It is also possible that a process only checks the lock and releases it at once.
+  // Nothing is known about the holder. It may be a process that only checks the lock and releases it at once, so a
+  // short wait makes sense.
   return holder.pid === null || holder.purpose === 'unknown' ? LOCK_SILENCE_MS_MAX : 0
 }
 
@@ -161,7 +169,7 @@ function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder |
   }
 }
 
-/** Describes the process that has the kernel lock, as its note says. */
+/** Describes the process that has the kernel lock, with the details in its note. */
 function describeHolder(dataDir: string): LockHolder {
   const note = readNote(dataDir)
   if (note === null) return UNKNOWN_HOLDER
@@ -198,8 +206,8 @@ function isAlive({ pid, startTime }: Note): boolean {
 
 /**
  * Replaces the note of the previous owner by a note of this process. Returns a function that removes the note. Returns
- * null if a process of an older version has created its link meanwhile. Call it only while this process has the kernel
- * lock.
+ * null if a process of an older version has created its link at the same moment. Call it only while this process has
+ * the kernel lock.
  */
 function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   const path = join(dataDir, LOCK_NAME)
@@ -219,7 +227,7 @@ function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   try {
     writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o644 })
   } catch {
-    // The disk is full. The link takes no disk space, and names the process even without the file.
+    // The disk is full. That is no obstacle: the link takes no disk space, and names the process even without the file.
   }
   if (!tryLink(name, path)) return null
   return () => {
@@ -238,7 +246,7 @@ function tryLink(target: string, path: string): boolean {
   }
 }
 
-/** Reads the link and the file that it points to. Returns null if there is no link of Tenrec. */
+/** Reads the link and the file that it points to. Returns null if there is no link, or if Tenrec did not create it. */
 function readNote(dataDir: string): Note | null {
   const target = readTarget(join(dataDir, LOCK_NAME))
   const match = target === null ? null : OWNER_PATTERN.exec(target)

@@ -47,12 +47,12 @@ import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this version reads and writes. */
 export const FORMAT_VERSION = 6
-/** The format of stores whose log was in LMDB. Such a store is converted at the start. */
+/** The format of stores whose log was in LMDB. The log of such a store is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
- * The oldest format that the current code reads without a conversion. Format 4 added person deltas
- * (store/identity/person-changes.ts), format 5 property pages (store/identity/properties/property-pages.ts), and format
- * 6 groups of long texts (store/events/format/lz4/lz4.ts).
+ * Stores of this format or a newer one can be read without a conversion, although they may lack what later formats
+ * added: format 4 added person deltas (store/identity/person-changes.ts), format 5 property pages
+ * (store/identity/properties/property-pages.ts), and format 6 groups of long texts (store/events/format/lz4/lz4.ts).
  */
 const NO_DELTAS_FORMAT = 3
 /** The names of the environments, which are also the names of their folders. */
@@ -64,20 +64,23 @@ export const PART_NAMES = ['log', ...ENVIRONMENT_NAMES] as const
 /** One of `PART_NAMES`. */
 export type PartName = (typeof PART_NAMES)[number]
 
-/** The tables that a new store contains. With them, a command can read a store that no daemon has opened yet. */
+/**
+ * The tables that a new store contains. They are created at once, so that a command can read a store that no daemon has
+ * opened yet.
+ */
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
 
 /**
- * A file that exists while a restore moves environments into the data directory. While it exists, the directory is
- * refused.
+ * A file that exists while a restore moves environments into the data directory. As long as it exists, no daemon and no
+ * command opens the directory.
  */
 export const RESTORE_MARK = 'restoring'
 /** The folder in which a restore builds environments. It exists from the first to the last step of the restore. */
 export const RESTORE_NURSERY = '.restored'
-/** A file that exists from before the first environment is created until `format` is written. */
+/** A file that exists while a store is being created: from before the first environment until `format` is written. */
 export const CREATION_MARK = 'creating'
 
 const FORMAT_NAME = 'format'
@@ -90,14 +93,11 @@ const LMDB_LOCK_NAME = 'lock.mdb'
  * path.
  */
 const NURSERY_PREFIX = '.new-'
-/** A data directory that this process owns. It is checked, complete and locked. */
+/** A data directory that this process owns: it was checked, has all its parts, and is locked by this process. */
 export class DataDir {
-  /** The absolute path. */
+  /** The absolute path of the data directory. */
   readonly path: string
-  /**
-   * Findings of the checks that do not prevent the use of the files: files that differ from the state in which Tenrec
-   * left them. The notes are for the log of the daemon.
-   */
+  /** Texts for the daemon's log about files that differ from the state in which Tenrec left them, but can be used. */
   readonly notes: readonly string[]
   readonly #lock: HeldLock
   readonly #identities: ReadonlyMap<string, string>
@@ -114,9 +114,9 @@ export class DataDir {
   }
 
   /**
-   * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError` with exit code 1
-   * if the directory is in use, cannot be written, or is on a network file system that is not allowed. Throws it with
-   * exit code 78 if the directory is damaged.
+   * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError`, with exit code 1
+   * if the directory is in use, cannot be written, or is on a network file system although that is not allowed, and
+   * with exit code 78 if the directory is damaged.
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
@@ -151,22 +151,22 @@ export class DataDir {
     }
   }
 
-  /** Returns the process that holds a directory, or null. Throws `OperatorError` if that cannot be determined. */
+  /** Returns the process that has locked a directory, or null. Throws `OperatorError` if that cannot be found out. */
   static holder(path: string): LockHolder | null {
     return lockHolder(path)
   }
 
   /**
-   * Returns a name for a folder that identifies this process, so that another process can find out whether it has ended
-   * and then remove the folder.
+   * Returns a text that identifies this process, for use as the name of a folder. By the name, another process can find
+   * out whether this process has ended, and then remove the folder.
    */
   static ownProcessName(): string {
     return ownProcessName()
   }
 
   /**
-   * Returns whether the process that a name from `ownProcessName` identifies has ended. Returns null if the process
-   * runs in another pid namespace.
+   * Returns whether a process has ended. `name` is what `ownProcessName` returned in that process. Returns null if the
+   * process runs in another pid namespace.
    */
   static hasProcessEnded(name: string): boolean | null {
     return hasProcessEnded(name)
@@ -174,7 +174,7 @@ export class DataDir {
 
   /**
    * Returns whether the directory and its data files are still those that were opened. If they were moved, deleted or
-   * replaced, later writes would be lost. The cost is four calls of stat, and one for each file of the log.
+   * replaced, later writes would be lost. It costs four calls of stat(2), and one more for each file of the log.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
@@ -224,8 +224,8 @@ function isSound(path: string, name: PartName): boolean {
 }
 
 /**
- * Does the same as `requireStore`, but does not check the other environments. Used by commands that export the data
- * that is left in a damaged store.
+ * Does the same as `requireStore`, but does not check the other environments. Commands that export what is left of a
+ * damaged store use it.
  */
 export function requireEnvironment(dataDir: string, name: PartName): string {
   const path = requireFormat(dataDir)
@@ -253,7 +253,8 @@ function requireFormat(dataDir: string): string {
  * if the file is missing or cannot be read.
  */
 export function findDamage(path: string, name: EnvironmentName): string | null {
-  // A daemon may be writing at the same time, so a fault counts only if it is found repeatedly.
+  // If a daemon is writing at the same time, a sound file may look damaged for a moment. So a fault counts only if
+  // every attempt finds it.
   let finding = inspectEnvironment(path, name, true)
   for (let attempt = 0; finding?.kind === 'damaged' && attempt < 2; attempt++) {
     finding = inspectEnvironment(path, name, true)
@@ -262,7 +263,7 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Throws if one part of the store is older than the others, because acknowledged data is then missing. `path` is
+ * Throws if one part of the store is older than the others. Data that was acknowledged is then missing. `path` is
  * absolute. Set `isAlone` if no other process has the store open. Throws `OperatorError` with exit code 78.
  */
 export function requireAgreement(path: string, isAlone = false): void {
@@ -275,9 +276,9 @@ export function requireAgreement(path: string, isAlone = false): void {
 }
 
 /**
- * Returns the size on the disk of the data file of an environment, or of all log files, in bytes. Returns 0 if there is
- * no such file. Free pages that were released to the file system take no space on the disk, so they do not count,
- * although they count toward the length of the file.
+ * Returns the number of bytes that a part of the store takes on the disk: the data file of an environment, or all files
+ * of the log. Returns 0 if there is no such file. Free pages that were released to the file system take no space on the
+ * disk, so they do not count, although the length of the file includes them.
  */
 export function storeBytes(dataDir: string, name: PartName): number {
   if (name === 'log') return logBytes(dataDir)
@@ -295,8 +296,8 @@ function createFolder(path: string): void {
 }
 
 /**
- * Returns the format of a directory, or null if it contains no store. Throws `OperatorError` if the format is not
- * supported.
+ * Returns the format of a directory, or null if it contains no store. Throws `OperatorError` if this version does not
+ * support the format.
  */
 function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
   const version = requireComplete(path)
@@ -311,8 +312,9 @@ function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
 }
 
 /**
- * Returns the format of a directory that may be used, or null if it contains no store. Throws `OperatorError` with exit
- * code 78 if a restore into the directory was interrupted, or its `format` file is missing or damaged.
+ * Checks that a directory may be used. Returns the format of its store, or null if it contains none. Throws
+ * `OperatorError` with exit code 78 if a restore into the directory was interrupted, or if its `format` file is missing
+ * or damaged.
  */
 export function requireComplete(path: string): number | null {
   const again = `A restore into ${path} was interrupted or is still running. Run \`tenrec restore\` again`
@@ -362,7 +364,8 @@ export function checkEnvironment(
   const file = join(path, name, DATA_NAME)
   const finding = inspectEnvironment(path, name, isStore)
   const isReadable = finding !== null && finding.kind !== 'damaged'
-  // A command may be writing at the same time, so a fault counts only if it is found twice.
+  // If a command is writing at the same time, a sound list may look damaged for a moment. So a fault counts only if it
+  // is found twice.
   const fault = isReadable && freeListFault(file) && freeListFault(file)
   if (typeof fault === 'string') throw damage(file, fault)
   switch (finding?.kind) {
@@ -389,8 +392,9 @@ function inspectEnvironment(path: string, name: PartName, isStore: boolean): Lmd
 }
 
 /**
- * Copies the log of a store of format 2 out of LMDB. The old log stays. Does nothing for a store that a restore has
- * built. May be interrupted and repeated. Throws `OperatorError`, with exit code 78 if the log is damaged.
+ * Copies the log of a store of format 2 out of LMDB. The old log stays. Does nothing if the log is not in LMDB, as in a
+ * store that a restore has built. The conversion may be interrupted and repeated. Throws `OperatorError`, with exit
+ * code 78 if the log is damaged.
  */
 export async function takeOver(path: string): Promise<void> {
   if (!isOldLog(path)) return
@@ -399,7 +403,7 @@ export async function takeOver(path: string): Promise<void> {
   await takeOverLog(path)
 }
 
-/** Checks that a file can be written, because the error of LMDB would not name the file. */
+/** Throws an error that names the file if the file cannot be written. The error of LMDB would not name it. */
 function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'r+'))
@@ -428,9 +432,9 @@ function checkLmdbLock(file: string): void {
 }
 
 /**
- * Creates the missing environments and then the `format` file. Each environment is created in another folder, and moved
- * to its path when it is on the disk. After a power cut, each environment therefore exists completely or not at all.
- * The creation mark shows that nothing was ever stored in environments that already exist.
+ * Creates the missing environments and then the `format` file. Each environment is created in a temporary folder, and
+ * moved to its path only when it is on the disk. After a power cut, it therefore exists completely or not at all. If
+ * the creation was interrupted, the creation mark shows that nothing was stored in the environments that already exist.
  */
 async function createStore(path: string): Promise<void> {
   await requireFreeDisk(path)
@@ -458,7 +462,7 @@ async function createStore(path: string): Promise<void> {
   markFormat(path)
 }
 
-/** Removes the creation mark. If `format` is missing from now on, the file was lost. */
+/** Removes the creation mark. From now on, a missing `format` file means that the file was lost. */
 function endCreation(path: string): void {
   const mark = join(path, CREATION_MARK)
   if (!existsSync(mark)) return
@@ -487,19 +491,19 @@ function refusal(message: string): OperatorError {
 }
 
 /**
- * Returns the folder in which a machine of a cluster queues accepted events of a partition for the other machines. The
- * folder contains a log and its name.
+ * Returns the folder of an outbox: the events of a partition that this machine of a cluster has accepted, until the
+ * other machines have them. The folder contains a log, and the file with the name of the outbox.
  */
 export const outboxFolder = (dataDir: string, partition = 0): string =>
   join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)
 
-/** Returns the sequence number up to which the log is processed, or 0 for a new data directory. */
+/** Returns the number of the last block of the log that is processed, or 0 for a new data directory. */
 export function readProcessedPosition(dataDir: string): number {
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   try {
     return readNumber(environment.table('state'), 'position') ?? 0
   } finally {
-    // The environment is closed when the call returns. The promise only waits for writes, and there were none.
+    // `close` closes the environment before it returns. Its promise only waits for writes, and there were none.
     void environment.close()
   }
 }

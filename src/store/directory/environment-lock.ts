@@ -1,13 +1,13 @@
 /**
  * Decides whether a process may open an environment that other processes have open. LMDB's own lock file is not enough,
- * for two reasons. First, it identifies readers by their process numbers, and a process that closes the environment
- * clears the slots with its own number. In another pid namespace, the same number can belong to another process. The
- * pages which that process reads are then overwritten. Second, the lock file fails if `lock.mdb` was removed and
- * created again.
+ * for two reasons. First, it identifies readers by their process numbers. When a process closes the environment, it
+ * clears all readers with its own number. In another pid namespace, the same number can belong to another process. That
+ * process then no longer counts as a reader, and the pages that it reads are overwritten. Second, the lock file fails
+ * if `lock.mdb` was removed and created again.
  *
  * All processes that have an environment open therefore share a kernel lock on its folder (kernel-lock.ts). The file
- * `namespace` in the folder names their pid namespace and their `lock.mdb`. Only a process that is alone may change
- * that file.
+ * `namespace` in the folder names their pid namespace and their `lock.mdb`. Only a process that is the only user of the
+ * environment may change that file.
  */
 import {
   chownSync,
@@ -33,15 +33,15 @@ const LMDB_LOCK_NAME = 'lock.mdb'
 const ATTEMPT_PAUSE_MS = 20
 
 /**
- * The locks that this process has taken, by the identity of the folder. A process takes each lock once and keeps it
- * until it ends.
+ * The locks that this process has taken. The key is the identity of the folder. A process takes each lock once and
+ * keeps it until it ends.
  */
 const joined = new Map<string, KernelLock>()
 
 /**
  * Registers this process as a user of an environment until the process ends. Call it before LMDB opens an environment
  * that other processes may open. Throws `OperatorError` if the other users run in another pid namespace or use another
- * `lock.mdb`. Takes about 5 ms. Before it throws, it can take up to 2 s.
+ * `lock.mdb`. It takes about 5 ms, or up to 2 s if it throws.
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)
@@ -65,10 +65,10 @@ function tryJoin(lock: KernelLock, folder: string): boolean {
   const users = usersText(folder)
   if (!lock.tryTake('shared')) return false
   if (isNamed(folder, users)) return lock.isInPlace
-  // No other process has the environment open, so the file is outdated.
+  // If this process is the only user, the file `namespace` is left over from earlier users and can be replaced.
   if (!lock.tryTake('exclusive') || !lock.isInPlace) return false
   if (!claim(folder)) return true
-  // A change of the lock mode releases the lock for a moment, so another process may have claimed the environment.
+  // Changing the mode of the lock releases it for a moment, in which another process may have replaced the file.
   return lock.tryTake('shared') && isNamed(folder, usersText(folder))
 }
 
@@ -83,7 +83,7 @@ function isNamed(folder: string, users: string | null): boolean {
 
 /**
  * Returns the content that the file `namespace` must have so that this process may use the environment. Returns null if
- * it is not known which other processes are in the same pid namespace.
+ * this process cannot find out its pid namespace, or if there is no `lock.mdb`.
  */
 function usersText(folder: string): string | null {
   const namespace = ownPidNamespace()
@@ -94,13 +94,13 @@ function usersText(folder: string): string | null {
 
 /**
  * Writes the pid namespace and the `lock.mdb` of this process into the file `namespace`. Returns false if the file
- * could not be written. No other process can then use the environment.
+ * could not be written. This process may then use the environment, but no other process may join it.
  */
 function claim(folder: string): boolean {
   const lockFile = join(folder, LMDB_LOCK_NAME)
   try {
-    // The file is created only if it is missing. If this process opened and closed an existing file, it would lose its
-    // LMDB locks.
+    // An existing `lock.mdb` must not be opened here: if this process opened and closed it, the process would lose the
+    // locks that LMDB holds on it.
     if (statSync(lockFile, { throwIfNoEntry: false }) === undefined) {
       closeSync(openSync(lockFile, 'ax', 0o600))
       giveToOwner(lockFile, folder)
@@ -140,8 +140,8 @@ function writeUsers(folder: string, text: string): void {
 }
 
 /**
- * Makes the owner of the folder the owner of a file, because the superuser may run a command on the store of a daemon
- * that runs as another user.
+ * Gives a file the owner of its folder. The superuser may run a command on the store of a daemon that runs as another
+ * user, and that user must be able to use the file.
  */
 function giveToOwner(file: string, folder: string): void {
   const { uid, gid } = statSync(folder)
@@ -149,8 +149,8 @@ function giveToOwner(file: string, folder: string): void {
 }
 
 /**
- * Returns the other process that has locked the data directory, or null. If this process has the lock itself, as a
- * starting daemon does, returns null.
+ * Returns the other process that has locked the data directory, or null. Also returns null if this process itself has
+ * the lock, as a daemon has at its start.
  */
 function otherHolder(dataDir: string): LockHolder | null {
   const holder = lockHolder(dataDir)

@@ -6,7 +6,7 @@ import { statfsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 
-/** The number of a file system in Linux -> its name. Source: statfs(2). */
+/** Network file systems: the number by which Linux identifies the file system -> its name. Source: statfs(2). */
 const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -26,9 +26,9 @@ const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 ])
 
 /**
- * Returns the name of a network file system, or null for a local or unknown file system. `type` is the number that
- * `statfs` returns. FUSE counts as a network file system, because most FUSE file systems (sshfs, s3fs, shared folders)
- * use a network.
+ * Returns the name of a network file system, or null for a local or unknown file system. `type` is the number of the
+ * file system type from `statfs`. FUSE counts as a network file system, because most FUSE file systems (sshfs, s3fs,
+ * shared folders) use a network.
  */
 export function networkFileSystem(type: number): string | null {
   return NETWORK_FILE_SYSTEMS.get(type >>> 0) ?? null

@@ -1,11 +1,12 @@
 /**
- * Provides flock(2), which Node.js lacks. The lock belongs to the open file description, which a child process shares.
- * A child process (`flock` of util-linux or busybox, or else perl) therefore locks a descriptor of this process and
- * ends. The lock then stays with this process until the descriptor is closed or the process ends for any reason.
- * Node.js opens files with O_CLOEXEC, so later child processes do not inherit the lock.
+ * Provides flock(2), which Node.js lacks. The lock belongs to an open file description, and a child process shares the
+ * file descriptions of its parent. A child process (`flock` of util-linux or busybox, or else perl) therefore takes the
+ * lock on a descriptor that it inherited, and ends. The lock then stays with this process until the descriptor is
+ * closed or this process ends, for whatever reason. Node.js opens files with O_CLOEXEC, so later child processes do not
+ * inherit the lock.
  *
- * Only folders are locked, because the inode of a folder exists as long as its contents. Taking a lock takes about 3
- * ms.
+ * Only folders are locked: unlike a lock file, a folder cannot be removed as long as it has contents. Taking a lock
+ * takes about 3 ms.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
@@ -16,8 +17,8 @@ import { LOCK_SPAWN_MS_MAX } from './limits.ts'
 export type LockMode = 'exclusive' | 'shared'
 
 /**
- * The programs that can take the lock. Each of them locks file descriptor 3. If another process has the lock, it exits
- * with 1 and prints nothing.
+ * The programs that can take the lock. Each program locks file descriptor 3. If another process has the lock, the
+ * program exits with 1 and prints nothing.
  */
 const PROGRAMS: readonly { readonly name: string; readonly words: (mode: LockMode) => string[] }[] =
   [
@@ -45,7 +46,9 @@ export class KernelLock {
     }
   }
 
-  /** The file descriptor of the folder. A child process that inherits it keeps the lock. */
+  /**
+   * The file descriptor of the folder. If a child process inherits it, the lock lasts until that process has ended too.
+   */
   get descriptor(): number {
     return this.#descriptor
   }
@@ -64,8 +67,8 @@ export class KernelLock {
 
   /**
    * Takes the lock, or changes its mode. Returns false if another process, or another `KernelLock` of this process, has
-   * a lock that excludes this one. A change of the mode releases the lock for a moment. Throws `OperatorError` if there
-   * is no program that can lock, or if the file system does not support locks.
+   * a lock that excludes this one. Changing the mode of a lock releases it for a moment. Throws `OperatorError` if
+   * there is no program that can lock, or if the file system does not support locks.
    */
   tryTake(mode: LockMode): boolean {
     for (const { name, words } of PROGRAMS) {

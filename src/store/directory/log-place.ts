@@ -38,10 +38,10 @@ export function logBytes(dataDir: string): number {
   return sizes.reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Watches whether the files of a log are replaced. */
+/** Finds out whether the files of a log were replaced while the log is in use. */
 export class LogPlace {
   readonly #dataDir: string
-  /** The identity of each file, by the number in its name. */
+  /** The device and inode number of each file, by the number in the file's name. */
   #files: ReadonlyMap<number, string>
 
   constructor(dataDir: string) {
@@ -56,7 +56,8 @@ export class LogPlace {
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
-    // The files cannot be checked at the moment, for example because the process has no free file descriptors.
+    // The files cannot be checked at the moment, for example because the process has no free file descriptors. Nothing
+    // shows that they were replaced.
     if (files === null) return true
     if (files.size === 0) return false
     const newest = Math.max(...files.keys())

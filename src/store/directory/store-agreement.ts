@@ -1,7 +1,8 @@
 /**
  * Checks whether the three parts of a store belong together. A part can be sound by itself and still be older than the
- * others: somebody restored it from a copy, or it fell back to an older state after damage to a meta page. Data that
- * was acknowledged since then is lost. The part itself does not show this loss, but the other parts do:
+ * others: somebody restored it from a copy, or it fell back to an older state after damage to a meta page. The data
+ * that was acknowledged after that older state is lost. The part itself does not show this loss, but the other parts
+ * do:
  *
  *   log     has every block after the position of `events`, and the highest sequence number it ever had (log-file.ts)
  *   events  has the highest sequence number and the flags version that it has seen (event-state.ts)
@@ -26,15 +27,18 @@ const STATE = 'state'
 const LMDB_DAMAGE = /MDB_(?:CORRUPTED|PAGE_NOTFOUND|INVALID|VERSION_MISMATCH|INCOMPATIBLE|PANIC)/
 const DATA_NAME = 'data.mdb'
 
-/** Says which part of the store does not fit to the others, and why. */
+/** The part of the store that is older than the others or cannot be read, and why. */
 export interface Disagreement {
-  /** The data file or folder that is older than the others, or cannot be read. */
+  /** The path of the data file or folder of this part. */
   readonly file: string
-  /** The data that is missing, with its range. */
+  /** What is wrong with the part: the data that it lacks, with its range, or the reason why it cannot be read. */
   readonly what: string
 }
 
-/** The states that the parts of a store have recorded, about themselves and about the other parts. */
+/**
+ * How far each part of the store is, as the part itself has recorded it, and how far the other parts were when `events`
+ * was last written.
+ */
 export interface StoreClaims {
   readonly log: LogReach
   readonly witness: Witness
@@ -43,9 +47,9 @@ export interface StoreClaims {
 
 /**
  * Compares the states that the parts of a store have recorded. `path` is absolute, and the data files must already have
- * been checked (lmdb-file.ts). Set `isAlone` if no process has the store open; unprocessed blocks are then compared
- * with their checksums, at the cost that log-inspection.ts names. Returns null if the parts agree. Throws
- * `OperatorError` if a file cannot be read at the moment. It writes nothing.
+ * been checked (lmdb-file.ts). Set `isAlone` if no process has the store open. The unprocessed blocks are then compared
+ * with their checksums; log-inspection.ts says what that costs. Returns null if the parts agree. Throws `OperatorError`
+ * if a file cannot be read at the moment. It writes nothing.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
@@ -57,7 +61,7 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
     return { file: found.file ?? logFolder(path), what }
   } catch (cause) {
     if (cause instanceof DamagedLogError) return cause
-    // The message and the exit code are for the operator already.
+    // This error already has a message and an exit code for the operator.
     if (cause instanceof OperatorError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
@@ -69,13 +73,13 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
 }
 
 /**
- * Returns the part that is damaged or older than the other parts, and which data it lacks. Returns null if there is no
- * such part.
+ * Returns the part that is damaged or older than the other parts, with a text about the data that it lacks. Returns
+ * null if there is no such part.
  */
 export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
   readonly environment: 'log' | 'events' | 'flags'
   readonly what: string
-  /** If the part is the log, the file that is affected. */
+  /** The path of the affected file if the part is the log. Absent for an environment. */
   readonly file?: string
 } | null {
   if (log.missing !== null) {
@@ -105,8 +109,8 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
 }
 
 /**
- * Reads the states that the parts have recorded. `place.file` is set to the file that is being read, so that the caller
- * can name the file in an error.
+ * Reads how far the parts are, as they have recorded it. Before it reads a file, it sets `place.file` to that file, so
+ * that the caller can name the file in an error.
  */
 function readClaims(path: string, place: { file: string }, isAlone: boolean): StoreClaims {
   const opened: { close(): Promise<void> }[] = []
@@ -131,12 +135,12 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     place.file = logFolder(path)
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
-    // The version of the flags is read after the version that `events` has seen. If a running daemon changes flags in
-    // between, the first is higher than the second, which is allowed.
+    // The version of the flags must be read after the version that `events` has seen. If a running daemon changes flags
+    // in between, the version of the flags is then the higher one, which is allowed.
     const flagsVersion = keep(new FlagsVersion(path, true)).read()
     return { log, witness, flagsVersion }
   } finally {
-    // The parts are closed when the call returns. The promise only waits for writes, and there were none.
+    // `close` closes each part before it returns. Its promise only waits for writes, and there were none.
     for (const part of opened) void part.close()
   }
 }

@@ -54,7 +54,7 @@ export const SCAN_LOOKUPS_MAX = 2000
 export const SCAN_CANDIDATES_MAX = 4096
 /**
  * The largest number of distinct IDs with a new owner that a thread records one by one, so that it can correct cached
- * results; 24 bytes each. If there are more, it computes the results of the project again.
+ * results. Each takes 24 bytes. If there are more, it computes the results of the project again.
  */
 export const OWNER_MOVES_MAX = 50_000
 /** The largest number of event names whose text a thread caches for all segments. Beyond it, the cache is cleared. */

@@ -9,9 +9,9 @@ import { keysOf } from '../lmdb/keys.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 import { jsonOf } from '../lmdb/records.ts'
 
-/** The actions of one project in the processing thread. */
+/** The actions of one project, as the processing thread sees and changes them. */
 export class ProjectActions extends NumberedRecords<ActionRecord> {
-  /** Returns an action, deleted or not, or null. */
+  /** Returns an action, also if it is deleted. Returns null if it does not exist. */
   action(id: number): ActionRecord | null {
     return this.find(id)
   }

@@ -1,7 +1,7 @@
 /**
  * Writes the persons and groups of an analytic result as the API shows them, read from the snapshot of the reader. The
- * result is finished JSON as bytes, because bytes are faster to copy to the main thread and to send than objects. The
- * text of a person is cached until the person changes.
+ * result is finished JSON as bytes. Bytes are copied to the main thread and sent faster than objects. The text of a
+ * person is cached until the person changes.
  */
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -15,11 +15,11 @@ import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
 
 /**
- * The cached text of a person without its last member, whose value depends on the query, and the record from which the
- * text was made.
+ * The cached text of a person, and the record from which it was made. The text lacks its last member, whose value
+ * depends on the query.
  */
 interface KnownText {
-  /** The position in the log of the last snapshot for which the text was checked. */
+  /** The position in the log at which the cached text was last found to be current. */
   position: number
   readonly record: PersonRecord
   readonly text: string
@@ -36,8 +36,9 @@ export class ActorTexts {
   }
 
   /**
-   * Returns the persons and groups of a page. Persons that no longer exist are omitted and counted. `position` is the
-   * position in the log of the snapshot. It takes about 20 us for each person whose text is not cached.
+   * Returns the persons and groups of a page as JSON. Persons that no longer exist are left out, and their number is
+   * part of the result. `position` is the position in the log that the snapshot of the reader has reached. It takes
+   * about 20 us for each person whose text is not cached.
    */
   answerOf(
     page: ActorPage,
@@ -94,8 +95,8 @@ export class ActorTexts {
   }
 
   /**
-   * Returns the text of a person up to its last member. The value of that member depends on the query, so the caller
-   * adds the value.
+   * Returns the JSON text of a person up to its last member. The caller adds that member, because its value depends on
+   * the query.
    */
   #openText(projectId: number, record: PersonRecord): string {
     const view = this.#persons.actor(projectId, record)
@@ -147,8 +148,8 @@ export class ActorTexts {
 }
 
 /**
- * Returns whether two records of one person give the same text. Call it only for persons whose ids are all in the
- * record.
+ * Returns whether two records of one person give the same text. Call it only for a person whose ids are all in the
+ * record itself, because other ids are not compared.
  */
 function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
   return (

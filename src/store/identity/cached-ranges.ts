@@ -1,10 +1,11 @@
 /**
- * Caches records that each hold the data of 256 consecutive numbers, such as the owners of 256 distinct ID numbers. A
- * lookup of one number reads the whole record. The record stays cached for further lookups until the snapshot changes.
+ * Caches records that each hold data for 256 consecutive numbers, such as the owners of 256 distinct ID numbers. A
+ * lookup of one number reads the whole record, and the record stays cached for further lookups. The cache must be
+ * cleared when the snapshot changes.
  */
 import { RANGES_CACHED_MAX } from './limits.ts'
 
-/** The cached ranges of one table. */
+/** Caches the records of one table. */
 export class CachedRanges {
   readonly #load: (projectId: number, number: number) => Buffer | null
   readonly #known = new Map<number, Buffer | null>()

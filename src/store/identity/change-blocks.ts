@@ -1,8 +1,8 @@
 /**
  * Encodes and decodes blocks of changes, in the format described in person-changes.ts. An entry can be copied, and a
  * delta can be appended to it, without decoding the entry. The checksum of the extended entry is then computed from the
- * stored checksum and the new bytes. If the stored bytes were damaged, the new checksum does not match either, so a
- * reader still detects the damage.
+ * stored checksum and the new bytes. So damage to the stored bytes is still detected by a reader: if they did not match
+ * the stored checksum, the extended entry does not match the new checksum.
  */
 import { crc32 } from 'node:zlib'
 import { DamagedRecordError } from '../faults.ts'
@@ -10,7 +10,9 @@ import { PERSON_CHANGES_MAX } from './limits.ts'
 
 /** The table that contains the blocks. */
 export const CHANGES = 'person_changes'
-/** Stands for "no version" in an entry that contains only deltas. The version of the complete person then applies. */
+/**
+ * The version in an entry that contains only deltas. It says that the version of the person's complete record applies.
+ */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
 const HEAD_BYTES = 4
@@ -19,9 +21,9 @@ const VERSION_BYTES = 4
 const CRC_BYTES = 4
 const LINE_FEED = 0x0a
 
-/** The changes of one person. */
+/** The changes that are stored for one person. */
 export interface StoredChanges {
-  /** The version of the person before the deltas. If null, the version of the complete person applies. */
+  /** The version of the person before the deltas. Null: the version of the person's complete record. */
   readonly version: number | null
   /** The changed properties as JSON, or '' if there are only deltas. */
   readonly json: string
@@ -37,7 +39,7 @@ export interface ChangesEntry {
 }
 
 /**
- * Returns the location of an entry without checking its contents. Throws `DamagedRecordError` if the entry is missing.
+ * Returns the location of an entry. Does not check its contents. Throws `DamagedRecordError` if the entry is missing.
  */
 export function findEntry(
   key: Buffer,
@@ -78,7 +80,7 @@ export function readEntry(
   }
 }
 
-/** Returns the number of entries in a block, including outdated ones. */
+/** Returns the number of entries in a block. Outdated entries, which newer ones have replaced, count too. */
 export function entryCount(block: Buffer): number {
   return block.length < HEAD_BYTES ? 0 : block.readUInt32LE()
 }
@@ -107,13 +109,13 @@ export function checkChangesBlock(key: Buffer, block: Buffer): void {
 /** An entry that was added to a block. */
 export interface AddedEntry {
   readonly number: number
-  /** The offset of the end of the entry, counted from the start of the first entry. */
+  /** The offset at which the entry ends, counted from the start of the block's first entry. */
   readonly end: number
-  /** The room for further deltas, encoded as person-changes.ts describes. */
+  /** The number of further deltas that the person may get, encoded as person-changes.ts describes. */
   readonly room: number
 }
 
-/** A block that is being filled. Its memory is reused for the next block. */
+/** A block of changes that is being filled. `finish` returns it and starts the next one in the same memory. */
 export class ChangesBlockWriter {
   readonly #projectId: number
   #body = Buffer.allocUnsafeSlow(4 * BLOCK_BYTES)
@@ -143,8 +145,8 @@ export class ChangesBlockWriter {
   }
 
   /**
-   * Adds a delta to a person. The new entry is a copy of `stored` followed by the delta. If `stored` is null, the
-   * person has no changes yet.
+   * Adds an entry for a person that gets a delta: a copy of the entry `stored`, followed by the delta. If `stored` is
+   * null, the person has no changes yet.
    */
   addDelta(number: number, stored: ChangesEntry | null, delta: string, room: number): void {
     const storedBytes = stored === null ? VERSION_BYTES : stored.end - stored.start
@@ -162,14 +164,14 @@ export class ChangesBlockWriter {
     this.#seal(number, added, crc, room)
   }
 
-  /** Adds an unchanged copy of an entry. */
+  /** Adds an unchanged copy of an entry from another block. */
   addCopy(number: number, { block, start, end }: ChangesEntry, room: number): void {
     this.#reserve(end - start + CRC_BYTES)
     this.#length += block.copy(this.#body, this.#length, start, end + CRC_BYTES)
     this.#entries.push({ number, end: this.#length, room })
   }
 
-  /** Returns the block of all entries, and starts a new one. */
+  /** Returns a block with all entries that were added, and starts a new one. */
   finish(): Buffer {
     const entries = this.#entries
     const bodyStart = HEAD_BYTES + entries.length * ENTRY_HEAD_BYTES
@@ -186,8 +188,8 @@ export class ChangesBlockWriter {
   }
 
   /**
-   * Ends an entry and writes its checksum. `crc` is the checksum of the bytes before `from`; the bytes from there on
-   * are added to it.
+   * Ends an entry and writes its checksum. `crc` is the checksum of the entry's bytes before the offset `from`. The
+   * bytes after it are added here.
    */
   #seal(number: number, from: number, crc: number, room: number): void {
     const sum = crc32(this.#body.subarray(from, this.#length), crc)

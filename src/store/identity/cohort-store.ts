@@ -21,13 +21,13 @@ import { type EventTables, keysOf, numberInKey, tripleKey } from '../lmdb/keys.t
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 import { jsonOf, store } from '../lmdb/records.ts'
 
-/** The tables of cohorts. */
+/** The tables that contain cohorts and their members. */
 export type CohortTables = Pick<EventTables, 'cohorts' | 'cohort_members'>
 
-/** The cohorts of one project in the processing thread. */
+/** The cohorts of one project, as the processing thread sees and changes them. */
 export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   readonly #members: Table
-  /** True if the definition of a cohort has changed since the last commit. A new number of members does not count. */
+  /** True if the definition of a cohort has changed since the last commit. A change of its members does not count. */
   haveDefinitionsChanged = false
   /** The changes of members since the last commit: cohort -> person number -> whether the person is a member. */
   readonly #changes = new Map<number, Map<number, boolean>>()
@@ -48,8 +48,8 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   }
 
   /**
-   * Stores when and how the members of a cohort were calculated. Flags do not depend on this state. The cohort must
-   * exist.
+   * Stores when and how the members of a cohort were calculated. This does not count as a change of the definition,
+   * because flags do not depend on it. The cohort must exist.
    */
   setCalculation(id: number, calculation: CohortCalculation): void {
     const cohort = this.cohort(id)
@@ -61,7 +61,10 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     return changed ?? isMember(this.#members, this.projectId, id, number)
   }
 
-  /** Adds or removes a stored member of a cohort, and updates the number of its members. */
+  /**
+   * Adds a person to the stored members of a cohort, or removes it, depending on `isWanted`. Also updates the number of
+   * members.
+   */
   setMember(id: number, number: number, isWanted: boolean): void {
     if (this.isMember(id, number) === isWanted) return
     getOrAdd(this.#changes, id, () => new Map<number, boolean>()).set(number, isWanted)
@@ -95,12 +98,17 @@ export function loadCohorts(table: Table, projectId: number): readonly CohortRec
   return cohorts.filter(({ isDeleted }) => !isDeleted)
 }
 
-/** Returns whether a person is a stored member of a cohort. */
+/**
+ * Returns whether a person is a stored member of a cohort: it is on the fixed list, or among the calculated members.
+ */
 export function isMember(table: Table, projectId: number, cohort: number, number: number): boolean {
   return table.doesExist(tripleKey(projectId, cohort, number))
 }
 
-/** Returns the lookup of cohorts with which persons are tested. It does not find deleted cohorts. */
+/**
+ * Returns an object that finds the cohorts of a project while persons are tested against filters. It does not find
+ * deleted cohorts.
+ */
 export function cohortLookup(tables: CohortTables, projectId: number): CohortLookup {
   const members = tables.cohort_members
   return (id) => {
@@ -120,7 +128,7 @@ export interface CalculatedCohort {
   readonly calculation: CohortCalculation
 }
 
-/** Returns the cohorts of all projects whose members are calculated. Throws `DamagedRecordError`. */
+/** Returns those cohorts, of all projects, whose members are calculated. Throws `DamagedRecordError`. */
 export function calculatedCohorts(table: Table): readonly CalculatedCohort[] {
   const found: CalculatedCohort[] = []
   for (const { key, value } of jsonOf<CohortRecord>(table)) {

@@ -1,11 +1,11 @@
 /**
  * Reads the data that decisions need from environment `events`: a person by distinct_id, a group, the members of fixed
- * lists, overrides, and the definitions to which flags refer. The main thread reads it through the memory map. Each
- * read is a few lookups of some microseconds and never waits for the disk of a writer. Iterating over all persons or
- * groups blocks the thread, so only worker threads do it.
+ * lists, overrides, and the definitions to which flags refer. The main thread reads this data directly from mapped
+ * memory. Each read consists of a few lookups that take some microseconds, and it never waits until a writer has
+ * written to the disk. Iterating over all persons or groups blocks the thread, so only worker threads do it.
  *
- * The cost for a person or group does not depend on the number of its properties. If they are large, they are stored in
- * pages, and only the pages with the requested names are read (properties/stored-properties.ts).
+ * Reading one property of a person or group costs the same, however many others there are. Large properties are stored
+ * in pages, and only the pages with the requested names are read (properties/stored-properties.ts).
  *
  * Decoded persons are cached. After a commit, the version of the stored person shows whether the cached one is still
  * current. The owners of distinct_ids and the locations of stored changes are cached until the next commit. Reading a
@@ -53,19 +53,20 @@ import {
   WholeProperties,
 } from './properties/stored-properties.ts'
 
-/** The owner of a distinct_id, as decisions need it. */
+/** The person who owns a distinct_id, as far as decisions need it. */
 export interface StoredPerson {
   /** The person number, or 0 if the distinct_id has no owner. */
   readonly number: number
-  /** A number that changes with every change of the person. -1 means that there is no person. */
+  /** The version of the person: a number that changes with every change of the person. -1 if there is no person. */
   readonly version: number
   /**
-   * The properties, which are read when they are first used. Use them before the next commit, or read the person again.
+   * The properties of the person. They are read from the store when they are first used, so use them before the next
+   * commit, or read the person again.
    */
   readonly properties: StoredProperties | null
 }
 
-/** A person in an iteration over all persons. */
+/** A person, as an iteration over all persons returns it. */
 export interface ScannedPerson {
   readonly number: number
   /** The oldest distinct_id, or '' if there is none. */
@@ -73,25 +74,25 @@ export interface ScannedPerson {
   readonly properties: JsonObject
 }
 
-/** A group in an iteration over all groups. */
+/** A group, as an iteration over all groups returns it. */
 export interface ScannedGroup {
   readonly key: string
   readonly properties: JsonObject
 }
 
 interface KnownPerson extends StoredPerson {
-  /** The position in the log at which the person was read. */
+  /** The position in the log at which the person was last read or found to be unchanged. */
   position: number
   /**
-   * The size of the person in the cache in UTF-16 units: of the JSON of its properties, or of the cached values if the
-   * properties are paged.
+   * What the person counts for in the cache, in UTF-16 code units: the length of the JSON of its properties or, if they
+   * are paged, of the cached values.
    */
   readonly units: number
   /** The directory of the person's pages (property-pages.ts), or null if the properties are not paged. */
   readonly directory: Buffer | null
   /**
-   * How often persons had been folded when the person was read. To fold a person means to store the person completely,
-   * with the deltas applied; see `Standing`.
+   * The number of folds (see `Standing`) when the person was read. To fold a person means to store it completely, with
+   * its deltas applied.
    */
   folds: number
   /** The stored version and the deltas of the person. If both are the same as before, the person has not changed. */
@@ -100,7 +101,7 @@ interface KnownPerson extends StoredPerson {
 }
 
 interface KnownGroup extends FoundGroup {
-  /** The position in the log at which the group was read. The cached group is valid until the next commit. */
+  /** The position in the log at which the group was read. The cached group is valid only for this position. */
   readonly position: number
 }
 
@@ -125,22 +126,25 @@ export class DecisionSourceReader {
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
   readonly #groups = new RecentValues<KnownGroup>(DECISION_GROUP_BYTES_MAX, bytesOf)
-  /** The groups that decisions have used since `#settleGroups` last evicted cached values. */
+  /** The groups that decisions have used since `#settleGroups` was called. */
   #usedGroups: StoredProperties[] = []
   /**
-   * The person that was read last, and its name in the cache. A decision may read its person several times, even if the
-   * person is too large to be cached.
+   * The person that was read last, and its name in the cache. A decision may read its person several times. With these
+   * fields, it is read from the store only once, even if it is too large for the cache.
    */
   #lastName = ''
   #last: KnownPerson | undefined
   readonly #owners: CachedRanges
   readonly #places: CachedRanges
-  /** The position in the log, and how often persons had been folded, at the time when the cached ranges were read. */
+  /**
+   * The position in the log and the number of folds when the cached ranges were read. If either has changed, the ranges
+   * are read again.
+   */
   #cachedAt = -1
   #foldsAt = -1
   /**
-   * The version of a person with deltas is not stored. Such a person gets a new negative version each time it is read.
-   * This is the version that was assigned last.
+   * The version that was assigned last to a person with deltas. The version of such a person is not stored. So it gets
+   * a new negative number each time it is read.
    */
   #lastFolded = -1
 
@@ -165,7 +169,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Begins a decision. Its data is at most two milliseconds older than the last commit. Throws `DamagedRecordError`.
+   * Must be called at the beginning of a decision. The data that is read afterwards is at most two milliseconds older
+   * than the last commit. Throws `DamagedRecordError`.
    */
   freshen(): void {
     this.#settleGroups()
@@ -194,8 +199,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns the properties of a group, or null if there is no such group. Use them before the next commit. Throws
-   * `DamagedRecordError`.
+   * Returns the properties of a group, or null if there is no such group. Use them before the next commit, because they
+   * may be read from the store later. Throws `DamagedRecordError`.
    */
   groupProperties(projectId: number, typeIndex: number, key: string): StoredProperties | null {
     const { position } = readStanding(this.#tables.state)
@@ -208,13 +213,16 @@ export class DecisionSourceReader {
     return this.#use(found.properties)
   }
 
-  /** Returns whether the owner of a distinct_id is a stored member of a cohort. Throws `DamagedRecordError`. */
+  /**
+   * Returns whether the owner of a distinct_id is a stored member of a cohort, that is, on its fixed list. Throws
+   * `DamagedRecordError`.
+   */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.person(projectId, distinctId)
     return number !== 0 && this.isMember(projectId, cohortId, number)
   }
 
-  /** Returns the overrides of a person. Throws `DamagedRecordError`. */
+  /** Returns the overrides that keep a person's variants (flag-overrides.ts). Throws `DamagedRecordError`. */
   overrides(projectId: number, number: number): Overrides {
     return loadOverrides(this.#tables.flag_overrides, projectId, number)
   }
@@ -237,14 +245,14 @@ export class DecisionSourceReader {
     return new Map([...groupTypes.entries()].filter(([, type]) => type !== ''))
   }
 
-  /** Returns the number of person records. Costs an iteration over their keys. */
+  /** Returns the number of persons of a project. Reads the keys of all of them. */
   personCount(projectId: number): number {
     return this.#tables.persons.getKeysCount(keysOf(projectId))
   }
 
   /**
-   * Returns all persons in the order of their numbers, or only every `every`-th one. If `after` is given, it continues
-   * after the person with this number. Throws `DamagedRecordError`.
+   * Returns the persons in the order of their numbers: all of them, or with `every`, only one in that number. If
+   * `after` is given, it continues after the person with this number. Throws `DamagedRecordError`.
    */
   *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
     let place = after === null ? 0 : 1
@@ -264,7 +272,7 @@ export class DecisionSourceReader {
     }
   }
 
-  /** Returns the number of groups of one type. Costs an iteration over their keys. */
+  /** Returns the number of groups of one type. Reads the keys of all of them. */
   groupCount(projectId: number, typeIndex: number): number {
     return groupCount(this.#tables.groups, projectId, typeIndex)
   }
@@ -284,8 +292,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns whether the page directory of a cached person is older than the snapshot. The pages may have been written
-   * again since then.
+   * Returns whether a commit was made after a cached person was read. If so, the person's pages may have been written
+   * again, and its page directory may be outdated.
    */
   #isOutdated(known: KnownPerson): boolean {
     if (known.directory === null) return false
@@ -312,8 +320,9 @@ export class DecisionSourceReader {
 
   /** Loads a person. Returns `known` itself if the person has not changed. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
-    // LMDB moves to the newest state with each turn of the event loop, even between two calls of `freshen`. Folding a
-    // person does not change the cached person, but moves the stored changes to another location.
+    // LMDB moves to the newest state with each turn of the event loop, even between two calls of `freshen`. So the
+    // cached ranges are cleared if a commit was made. `folds` is compared too, because folding moves the stored changes
+    // of a person without changing the position.
     const { position, folds } = readStanding(this.#tables.state)
     if (position !== this.#cachedAt || folds !== this.#foldsAt) {
       this.#owners.clear()
@@ -355,7 +364,7 @@ export class DecisionSourceReader {
   }
 }
 
-/** Returns the approximate memory of a person or group with parsed properties. */
+/** Returns the approximate number of bytes that a person or group with parsed properties takes in memory. */
 function bytesOf({ units }: { readonly units: number }): number {
   return units * 3 + 200
 }

@@ -16,21 +16,22 @@ import { IdCache, type IdWords } from './id-cache.ts'
 import { CACHED_ID_BYTES_MAX } from './limits.ts'
 
 /**
- * The bytes of memory that a new id takes until the commit, in addition to its characters. This includes its two
- * records.
+ * The number of bytes of memory that a new id takes until the commit, in addition to its characters. Its two records
+ * are included.
  */
 const ADDED_ID_BYTES = 250
-/** The bytes that each character of a new id takes in all copies of the id. */
+/** The number of bytes that each character of a new id takes, in all copies of the id together. */
 const ADDED_UNIT_BYTES = 6
-/** The offset of the id in a key, after the project. */
+/** The offset of the distinct_id in a key. The project comes before it. */
 const ID_KEY_START = 4
 
-/** The tables of distinct_ids. */
+/** The tables that map distinct_ids to numbers, and numbers to distinct_ids. */
 export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_texts'>
 
 /** Returns the distinct ID number of a text, or 0 if the project has never received it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
-  // An id is truncated before it is stored, so a longer text is not stored. LMDB does not accept such a long key.
+  // A distinct_id is truncated to this length before it is stored, so no longer text is stored. LMDB would not accept
+  // so long a key.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
   return peek(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
@@ -44,9 +45,9 @@ export function loadDistinctText(
   return need(tables.distinct_texts, pairKey(projectId, distinctId)).toString('utf8')
 }
 
-/** The distinct_ids of one project in the processing thread. */
+/** The distinct_ids of one project that wait for the commit. */
 interface ProjectIds {
-  /** The ids that got a number since the last commit. */
+  /** The ids that got a number since the last commit. They are not stored yet. */
   added: string[]
   last: number
   /** True if the project was used since `rotate` last ran on the cache. */
@@ -59,13 +60,13 @@ export class DistinctIds {
   readonly #bytesMax: number
   readonly #cache = new IdCache((keys) => void randomFillSync(keys))
   readonly #projects = new Map<number, ProjectIds>()
-  /** The estimated bytes of the numbers assigned since the last commit. */
+  /** The estimated number of bytes of memory of the ids that got a number since the last commit. */
   gatheredBytes = 0
-  /** True if the last returned number is new. */
+  /** True if the number that was returned last was assigned by that call. */
   wasAdded = false
   #current: ProjectIds | null = null
   #currentId = -1
-  /** The bytes of the current event's id. The object is reused for all events. */
+  /** The bytes of the current event's distinct_id. One object is reused for all events. */
   readonly #words: { -readonly [Field in keyof IdWords]: IdWords[Field] } = {
     words: new Int32Array(0),
     first: 0,
@@ -78,8 +79,8 @@ export class DistinctIds {
   }
 
   /**
-   * Returns the number of a distinct_id, and assigns a number if it has none. `lastId` returns the largest number of a
-   * project; it is called for a project that is used for the first time. It takes about 0.1 us if the number is cached,
+   * Returns the number of a distinct_id. If it has none, assigns one. `lastId` returns the largest stored number of a
+   * project. It is called once, when the project is first used. The call takes about 0.1 us if the number is cached,
    * and 2 us otherwise.
    */
   idOf(projectId: number, text: string, lastId: () => number): number {
@@ -90,8 +91,8 @@ export class DistinctIds {
   }
 
   /**
-   * Returns the number of an event's distinct_id, like `idOf`. If the number is cached, the text of the id is not
-   * created.
+   * Returns the number of an event's distinct_id, as `idOf` does. It is faster: if the number is cached, no text is
+   * created from the bytes of the id.
    */
   idOfEvent(
     projectId: number,
@@ -106,19 +107,19 @@ export class DistinctIds {
     id.byteCount = idBytes
     const cached = this.#cache.find(projectId, id)
     if (cached === 0) return this.idOf(projectId, event.distinctId, lastId)
-    // The project is recorded, so that the commit knows its largest number.
+    // Note the project, because the commit needs its largest number.
     this.#project(projectId, lastId)
     this.wasAdded = false
     return cached
   }
 
-  /** Returns the number of a distinct_id, or 0 if the project has never received it. For `lastId` see `idOf`. */
+  /** Returns the number of a distinct_id, or 0 if the project has never received it. `idOf` explains `lastId`. */
   find(projectId: number, text: string, lastId: () => number): number {
     this.#project(projectId, lastId)
     return this.#find(projectId, text)
   }
 
-  /** Returns the text of a number of the project, even if it is not committed yet. */
+  /** Returns the text of a distinct ID number, also if it is not stored yet. */
   textOf(projectId: number, distinctId: number): string {
     const ids = this.#projects.get(projectId)
     const committed = ids === undefined ? distinctId : ids.last - ids.added.length
@@ -126,7 +127,7 @@ export class DistinctIds {
     return added ?? loadDistinctText(this.#tables, projectId, distinctId)
   }
 
-  /** Returns the largest number of a project that was used since the start, or null if it was not used. */
+  /** Returns the largest distinct ID number of a project, or null if the project was not used since the start. */
   lastOf(projectId: number): number | null {
     return this.#projects.get(projectId)?.last ?? null
   }
@@ -151,7 +152,10 @@ export class DistinctIds {
     }
   }
 
-  /** Call it after a commit. New numbers are then stored, and old ones may be evicted from the cache. */
+  /**
+   * Must be called after a commit. New numbers count as stored from then on, and old ones may be evicted from the
+   * cache.
+   */
   settle(): void {
     for (const ids of this.#projects.values()) if (ids.added.length > 0) ids.added = []
     this.gatheredBytes = 0
@@ -165,7 +169,7 @@ export class DistinctIds {
     this.#currentId = -1
   }
 
-  /** The approximate bytes of the cache, and their maximum. */
+  /** The approximate number of bytes of the cached numbers, and the largest number that they may have. */
   get cached(): { readonly bytes: number; readonly bytesMax: number } {
     return { bytes: this.#cache.bytes, bytesMax: this.#bytesMax }
   }
@@ -193,7 +197,8 @@ export class DistinctIds {
   #give(projectId: number, ids: ProjectIds, text: string): number {
     if (ids.last >= NUMBER_MAX) throw new RangeError('a project has too many distinct_ids')
     const id = this.#cache.wordsOf(text)
-    // An id without a cache entry would get another number when it occurs again before the commit.
+    // Every new id must be in the cache, because otherwise it would get another number if it occurs again before the
+    // commit. Only an id that is too long cannot be cached.
     if (id === null) throw new RangeError('a distinct_id was not cut')
     ids.last++
     this.wasAdded = true
@@ -223,8 +228,8 @@ interface Sender {
 }
 
 /**
- * The distinct_ids of one project, with the number of the current event's id, so that this id need not be looked up
- * again.
+ * The distinct_ids of one project. It has the number of the current event's distinct_id at hand, so that this id need
+ * not be looked up again.
  */
 export class SenderIds {
   readonly #projectId: number
@@ -239,7 +244,7 @@ export class SenderIds {
     this.#lastId = lastId
   }
 
-  /** Sets the current event and its distinct ID number. Null means that there is no event. */
+  /** Sets the current event and its distinct ID number. If there is no event, `event` is null. */
   setCurrent(event: Sender | null, distinctId: number): void {
     this.#event = event
     this.#eventId = distinctId
@@ -250,19 +255,19 @@ export class SenderIds {
     return event === this.#event ? this.#eventId : this.find(event.distinctId)
   }
 
-  /** See `DistinctIds.find`. */
+  /** Does the same as `DistinctIds.find`. */
   find(text: string): number {
     if (this.#isCurrent(text)) return this.#eventId
     return this.#ids.find(this.#projectId, text, this.#lastId)
   }
 
-  /** See `DistinctIds.idOf`. */
+  /** Does the same as `DistinctIds.idOf`. */
   idOf(text: string): number {
     if (this.#isCurrent(text)) return this.#eventId
     return this.#ids.idOf(this.#projectId, text, this.#lastId)
   }
 
-  /** See `DistinctIds.textOf`. */
+  /** Does the same as `DistinctIds.textOf`. */
   textOf(distinctId: number): string {
     return this.#ids.textOf(this.#projectId, distinctId)
   }

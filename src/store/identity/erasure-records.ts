@@ -2,12 +2,11 @@
  * Stores the records about erasures of events. All are JSON with a checksum:
  *
  *   deletion_jobs     project, number -> `DeletionJob`; a completed job stays as the receipt
- *   copied_erasures   project, number -> `ErasureTarget`; only if there are copies of the events elsewhere
+ *   copied_erasures   project, number -> `ErasureTarget`; only if ClickHouse has copies of the events
  *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
  *
- * Jobs are run by events/erase. A record in `copied_erasures` exists from the time when the store has erased the events
- * until they are erased from the copies. All other records here can be computed again from the log, but this one
- * cannot.
+ * Jobs are run by events/erase. A record in `copied_erasures` exists while the store has erased the events of a job but
+ * ClickHouse still has them. It cannot be computed again from the log, unlike all other records here.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {
@@ -20,7 +19,7 @@ import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getJson, jsonOf, putJson } from '../lmdb/records.ts'
 
-/** A job that is not complete. */
+/** An erasure job that is not complete. */
 export interface OpenJob {
   readonly projectId: number
   readonly number: number
@@ -43,7 +42,7 @@ export function storeProgress(table: Table, { projectId, number, job }: OpenJob)
   return doneAt !== null
 }
 
-/** Records that the events of a job must be erased from the copies. Call it only within a write transaction. */
+/** Records that the events of a job must be erased from ClickHouse. Call it only within a write transaction. */
 export function storeCopied(table: Table, { projectId, number, job }: OpenJob): void {
   const { ids, rules, oldestThrough, through } = job
   const target: ErasureTarget = { ids, rules, oldestThrough, through }
@@ -51,13 +50,14 @@ export function storeCopied(table: Table, { projectId, number, job }: OpenJob): 
 }
 
 /**
- * Returns which events a job must still erase from the copies, or null if there are none. Throws `DamagedRecordError`.
+ * Returns which events of a job must still be erased from ClickHouse, or null if there are none. Throws
+ * `DamagedRecordError`.
  */
 export function loadCopied(table: Table, projectId: number, number: number): ErasureTarget | null {
   return getJson<ErasureTarget>(table, pairKey(projectId, number))
 }
 
-/** The jobs of one project that were completed since the last commit, in the processing thread. */
+/** Collects the jobs of one project that were completed since the last commit, in the processing thread. */
 export class DoneJobs {
   readonly #projectId: number
   readonly #table: Table
@@ -68,14 +68,14 @@ export class DoneJobs {
     this.#table = table
   }
 
-  /** Records that the job with a number is complete since `doneAt`. */
+  /** Records that a job is complete, with the time `doneAt`. */
   add(number: number, doneAt: string): void {
     this.#done.push([number, doneAt])
   }
 
   /**
-   * Stores the completed jobs. A job that was complete before keeps its time. Call it only within a write transaction,
-   * after new jobs are stored.
+   * Stores that these jobs are complete. A job that was already complete keeps its earlier time. Call it only within a
+   * write transaction, after new jobs are stored.
    */
   store(): void {
     for (const [number, doneAt] of this.#done) {
@@ -88,12 +88,12 @@ export class DoneJobs {
   }
 }
 
-/** Returns a job, whether complete or not, or null. Throws `DamagedRecordError`. */
+/** Returns a job, complete or not. Returns null if there is none. Throws `DamagedRecordError`. */
 export function loadJob(table: Table, projectId: number, number: number): DeletionJob | null {
   return getJson<DeletionJob>(table, pairKey(projectId, number))
 }
 
-/** Returns the jobs of a project, newest first, whether complete or not. Throws `DamagedRecordError`. */
+/** Returns all jobs of a project, complete or not, newest first. Throws `DamagedRecordError`. */
 export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   const start = pairKey(projectId, NUMBER_MAX)
   return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
@@ -105,8 +105,8 @@ export function loadOpenJobs(table: Table): OpenJob[] {
 }
 
 /**
- * Returns the number of events that all erasures of a project have removed so far. Costs a read of all its jobs. Throws
- * `DamagedRecordError`.
+ * Returns the number of events that the erasures of a project have removed so far, all together. Reads all its jobs.
+ * Throws `DamagedRecordError`.
  */
 export function erasedRows(table: Table, projectId: number): number {
   let rows = 0
@@ -120,7 +120,7 @@ function* jobsIn(table: Table, range?: Parameters<typeof jsonOf>[1]): Generator<
   }
 }
 
-/** The retention rules of one project in the processing thread. */
+/** The retention rules of one project, as the processing thread sees and changes them. */
 export class ProjectRetention {
   readonly #projectId: number
   readonly #table: Table

@@ -1,7 +1,7 @@
 /**
- * Stores flag overrides for experience continuity. An override is the identifier that is hashed for a flag instead of
- * the person's distinct_id, so that users who log in keep their variant. The first identifier that is stored for a flag
- * is permanent.
+ * Stores flag overrides for experience continuity. The value of a flag is decided by a hash of an identifier, usually
+ * the distinct_id. An override is another identifier, which is hashed instead, so that users keep their variant when
+ * they log in. Once an override is stored for a person and a flag, it does not change.
  *
  * Table `flag_overrides`: project, person -> JSON list of `[flag key, identifier]` and a checksum. The processing
  * thread writes it in the order of the log, so merges and overrides cannot conflict. Source:
@@ -10,20 +10,20 @@
 import type { Table } from '../lmdb/environment.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 
-/** For each flag key, the identifier that is hashed for the flag. */
+/** The overrides of one person: for each flag key, the identifier that is hashed for the flag. */
 export type Overrides = ReadonlyMap<string, string>
 
 type Pairs = readonly (readonly [flagKey: string, identifier: string])[]
 
 const NO_OVERRIDES: Overrides = new Map()
 
-/** Returns the overrides of a person, which are empty for nearly all persons. Throws `DamagedRecordError`. */
+/** Returns the overrides of a person. Nearly all persons have none. Throws `DamagedRecordError`. */
 export function loadOverrides(table: Table, projectId: number, number: number): Overrides {
   const pairs = loadNumbered<Pairs>(table, projectId, number)
   return pairs === null ? NO_OVERRIDES : new Map(pairs)
 }
 
-/** The overrides of one project in the processing thread. */
+/** The overrides of one project, as the processing thread sees and changes them. */
 export class ProjectOverrides extends NumberedRecords<Pairs> {
   /** Returns the overrides of a person. Throws `DamagedRecordError`. */
   of(number: number): Overrides {
@@ -32,7 +32,7 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
 
   /**
    * Stores `identifier` as the override of these flags for all `persons`. If one of the persons already has an override
-   * for a flag, that flag is skipped for all of them. If this throws `DamagedRecordError`, nothing was changed.
+   * for a flag, that flag is skipped for all of them. If it throws `DamagedRecordError`, nothing was changed.
    */
   add(persons: readonly number[], flagKeys: readonly string[], identifier: string): void {
     const before = persons.map((number) => this.of(number))
@@ -46,9 +46,9 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Merges the overrides of two persons. Overrides of `into` take precedence over those of `from`. They are stored
-   * under `kept`, which is one of the two person numbers; the other number has none afterward. If it throws
-   * `DamagedRecordError`, nothing was changed.
+   * Merges the overrides of two persons. If both have an override for a flag, that of `into` is kept. The result is
+   * stored under `kept`, which is one of the two person numbers. The other number has no overrides afterward. If it
+   * throws `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {
     const inherited = this.of(from)

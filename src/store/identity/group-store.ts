@@ -6,10 +6,10 @@
  *   group_pages   project u32, type index u8, bytes of the key in table `groups` u16, that key, page u32
  *                 -> page of properties
  *
- * The highest bit of the key's length is set while only imports have mentioned the group. The properties are compact
- * JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). If the key of a
- * group has more than 400 bytes, the table key contains only its beginning, followed by the SHA-1 of the whole key.
- * Stores of older versions have no pages. Processing reads and writes only the pages that an event needs
+ * The highest bit of "bytes of the key" is set as long as only imported events have mentioned the group. The properties
+ * are compact JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). If
+ * the key of a group has more than 400 bytes, the table key contains only its beginning, followed by the SHA-1 of the
+ * whole key. Stores of older versions have no pages. Processing an event reads and writes only the pages that it needs
  * (properties/unread-pages.ts).
  */
 import { createHash } from 'node:crypto'
@@ -42,12 +42,12 @@ import {
 import { UnreadPages } from './properties/unread-pages.ts'
 
 const FIXED_BYTES = 12
-/** A bit in the stored length of the key. It is set as long as only imports have mentioned the group. */
+/** A bit in the stored length of the key. It is set as long as only imported events have mentioned the group. */
 const FLAG_IMPORTED = 0x8000_0000
 /** The byte that marks paged properties. A JSON text never begins with it. */
 const PAGED = Buffer.of(0)
 
-/** The tables of groups. */
+/** The tables that contain groups and the pages of their properties. */
 export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
 /**
  * The number of groups that are removed at a time. The keys of these groups are in memory together, so the number is
@@ -63,25 +63,28 @@ interface GroupRecord {
   readonly jsonBytes: number
 }
 
-/** A group as `allGroups` returns it. `bytes` is the approximate size of its properties as JSON. */
+/** A group as `allGroups` returns it. `bytes` is the approximate number of bytes of its properties as JSON. */
 interface GroupProperties {
   readonly key: string
   readonly bytes: number
   readonly properties: Readonly<Record<string, unknown>>
 }
 
-/** The head of a group's record. For a paged group, the properties are missing. */
+/** What the record of a group contains. The properties are missing if they are paged. */
 interface GroupHead extends GroupRecord {
   readonly directory: Buffer | null
 }
 
 const NO_PAGES: PropertyPages = { directory: Buffer.alloc(0), pages: [] }
-/** The memory of a group in addition to its key and properties: its objects and its map entries. */
+/**
+ * The number of bytes of memory that a group takes in addition to its key and properties: its objects and its map
+ * entries.
+ */
 const GROUP_MEMORY_BYTES = 400
-/** The bytes that each character of a key takes in all copies of the key. */
+/** The number of bytes that each character of a key takes, in all copies of the key together. */
 const KEY_UNIT_BYTES = 4
 
-/** The groups of one project in the processing thread. */
+/** The groups of one project, as the processing thread sees and changes them. */
 export class ProjectGroups {
   readonly #projectId: number
   readonly #tables: GroupTables
@@ -89,14 +92,19 @@ export class ProjectGroups {
   #cacheBytesMax: number
   readonly #cached = new Map<string, GroupState>()
   #unsaved = new Set<GroupState>()
-  /** The groups that may have pages. */
+  /**
+   * The groups that may have pages in the store. When they are stored again, their pages must be changed or removed.
+   */
   readonly #paged = new WeakSet<GroupState>()
-  /** The counted bytes of groups that have no unsaved changes. */
+  /** The estimated number of bytes of the groups that have no unsaved changes. */
   #cachedBytes = 0
   /** The types whose stored groups must be removed by the next commit. */
   readonly #removed = new Set<number>()
 
-  /** `gathered` counts the memory for the next commit. `cacheBytesMax` limits the memory of unchanged groups. */
+  /**
+   * `gathered` counts the memory of all changes that wait for the next commit. `cacheBytesMax` limits the memory of the
+   * groups without unsaved changes.
+   */
   constructor(
     projectId: number,
     tables: GroupTables,
@@ -109,12 +117,12 @@ export class ProjectGroups {
     this.#cacheBytesMax = cacheBytesMax
   }
 
-  /** The estimated bytes of groups that are only cached and have no unsaved changes. */
+  /** The estimated number of bytes of the groups that are only cached, and have no unsaved changes. */
   get cachedBytes(): number {
     return this.#cachedBytes
   }
 
-  /** Returns a group, or null. Throws `DamagedRecordError`. */
+  /** Returns a group, or null if there is none. Throws `DamagedRecordError`. */
   group(typeIndex: number, key: string): GroupState | null {
     const name = nameOf(typeIndex, key)
     const cached = this.#cached.get(name)
@@ -168,7 +176,7 @@ export class ProjectGroups {
     this.#removed.add(typeIndex)
   }
 
-  /** Stores the changes of groups. Call it only within a write transaction. */
+  /** Stores the changed groups. Call it only within a write transaction. */
   store(): void {
     for (const typeIndex of this.#removed) removeGroups(this.#tables, this.#projectId, typeIndex)
     this.#removed.clear()
@@ -193,7 +201,10 @@ export class ProjectGroups {
     }
   }
 
-  /** Stores the pages of a group, and returns their directory. Returns null and removes them if the group is small. */
+  /**
+   * Stores the pages of a group, and returns their directory. If the group is too small for pages, removes them and
+   * returns null.
+   */
   #storePages(tableKey: Buffer, group: GroupState): Buffer | null {
     const { properties } = group
     const { unread } = properties
@@ -219,7 +230,7 @@ export class ProjectGroups {
     return new UnreadPages({ table, keyOf: (page) => pageKey(tableKey, page) }, directory)
   }
 
-  /** Call it after a commit, when all changes are stored. */
+  /** Must be called after a commit. All groups then count as stored. */
   settle(): void {
     for (const group of this.#unsaved) {
       group.isUnsaved = false
@@ -230,12 +241,15 @@ export class ProjectGroups {
     this.evict()
   }
 
-  /** Sets the maximum bytes of unchanged groups. */
+  /** Sets the largest number of bytes that groups without unsaved changes may take. */
   limitCache(bytesMax: number): void {
     this.#cacheBytesMax = bytesMax
   }
 
-  /** Evicts the groups without unsaved changes if they exceed the limit. Call it only while no such group is in use. */
+  /**
+   * Evicts groups without unsaved changes if they take more memory than allowed. Call it only while no such group is in
+   * use.
+   */
   evict(): void {
     if (this.#cachedBytes <= this.#cacheBytesMax) return
     this.#cached.clear()
@@ -275,15 +289,15 @@ export function findGroup(
   return record === null ? null : viewOf(typeIndex, record)
 }
 
-/** The properties of a group, and the number of UTF-16 units that they count for in a cache. */
+/** The properties of a group, and what they count for in a cache, in UTF-16 code units. */
 export interface FoundGroup {
   readonly properties: StoredProperties
   readonly units: number
 }
 
 /**
- * Returns the properties of a group for decisions, or null. If the group is paged, each lookup of a property reads its
- * page from the current state. Throws `DamagedRecordError`.
+ * Returns the properties of a group for decisions, or null if there is no such group. If the group is paged, each
+ * lookup of a property reads its page from the newest state of the store. Throws `DamagedRecordError`.
  */
 export function lookUpGroup(
   tables: GroupTables,
@@ -312,7 +326,7 @@ export function lookUpGroup(
 
 /**
  * Returns a page of groups of one type in the order of their keys, after the key `cursor`. If `search` is given, only
- * groups whose key or properties contain this text are returned, ignoring case.
+ * groups whose key or properties contain this text are returned. Upper and lower case do not matter.
  */
 export function listGroups(
   tables: GroupTables,
@@ -331,8 +345,8 @@ export function listGroups(
 }
 
 /**
- * Returns the groups of one type after the key `cursor` whose key or properties contain `search`. `check` is called for
- * every group that is read, and throws to stop.
+ * Yields the groups of one type after the key `cursor`. If `search` is given, only groups whose key or properties
+ * contain it are returned. `check` is called for every group that is read. To stop the search, it throws.
  */
 export function* groupsAfter(
   tables: GroupTables,
@@ -351,7 +365,7 @@ export function* groupsAfter(
   }
 }
 
-/** Returns the number of groups of one type. Costs an iteration over their keys. */
+/** Returns the number of groups of one type. Reads the keys of all of them. */
 export function groupCount(table: Table, projectId: number, typeIndex: number): number {
   const start = groupTableKey(projectId, typeIndex, '')
   return table.getKeysCount({ start, end: groupTableKey(projectId, typeIndex + 1, '') })
@@ -395,7 +409,7 @@ function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): Gro
   return groupView({ typeIndex, key, createdAtMs }, parseProperties(json))
 }
 
-/** Returns a stored group, or null. Throws `DamagedRecordError`. */
+/** Returns a stored group, or null if there is none. Throws `DamagedRecordError`. */
 export function loadGroup(
   tables: GroupTables,
   projectId: number,
@@ -407,7 +421,7 @@ export function loadGroup(
   return record === undefined ? null : withPages(tables, tableKey, decodeGroup(record))
 }
 
-/** Returns a paged group with the JSON of all its properties. */
+/** Returns the group `head` with the JSON of all its properties, which are in pages. */
 function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHead): GroupHead {
   const { directory } = head
   if (directory === null) return head

@@ -1,8 +1,8 @@
 /**
  * Caches the numbers of distinct_ids by their bytes, in flat memory. A `Map` of texts takes twice as much memory,
  * hashes the text again for each event, and adds an object for each text to the work of the garbage collector. The
- * cache has two generations. An entry found in the older one is copied to the younger one, and `rotate` discards the
- * older one.
+ * cache has two generations. If an entry is found in the older one, it is copied to the younger one. `rotate` discards
+ * the older generation, and so all entries that were not used recently.
  *
  *   words   hash | project | distinct ID number | bytes of the id | id, UTF-8, padded with zeros | hash | ...
  *   slots   a hash table with the offsets of entries in `words`, from 1; 0 is free
@@ -10,10 +10,13 @@
 const HEAD_WORDS = 4
 const SLOTS_FIRST = 1024
 const WORDS_FIRST = 16_384
-/** The number of random factors of the hash: two for each word of the longest id. An id has at most 200 code points. */
+/**
+ * The number of random factors that the hash needs: two for each 32-bit word of the longest id. An id has at most 200
+ * code points.
+ */
 const KEYS_COUNT = 408
 
-/** An id as 32-bit words: `byteCount` bytes, beginning with the word at index `first`. */
+/** An id as 32-bit words: it has `byteCount` bytes and begins with the word at the index `first`. */
 export interface IdWords {
   readonly words: Int32Array
   readonly first: number
@@ -32,7 +35,7 @@ class Generation {
     return (this.#length + this.#slots.length) * 4
   }
 
-  /** Returns the distinct ID number, or 0. */
+  /** Returns the distinct ID number of an id, or 0 if the generation does not have it. */
   find(hash: number, projectId: number, { words, first, byteCount }: IdWords): number {
     const own = this.#words
     const slots = this.#slots
@@ -105,18 +108,21 @@ export class IdCache {
   readonly #textWords = new Int32Array(KEYS_COUNT / 2)
   readonly #textBytes = Buffer.from(this.#textWords.buffer)
 
-  /** `drawKeys` fills an array with random numbers, so that a client cannot choose ids that collide. */
+  /**
+   * `drawKeys` fills an array with random numbers. The hash depends on them, so a client cannot choose ids that have
+   * the same hash.
+   */
   constructor(drawKeys: (keys: Int32Array) => void) {
     this.#keys = new Int32Array(KEYS_COUNT)
     drawKeys(this.#keys)
   }
 
-  /** The bytes of the younger generation. The older generation had a similar size when it stopped growing. */
+  /** The number of bytes of the younger generation. The older generation had a similar size when it stopped growing. */
   get youngBytes(): number {
     return this.#young.bytes
   }
 
-  /** The bytes of both generations. */
+  /** The number of bytes of both generations together. */
   get bytes(): number {
     return this.#young.bytes + this.#old.bytes
   }
@@ -140,8 +146,8 @@ export class IdCache {
   }
 
   /**
-   * Returns a text as 32-bit words, which are valid until the next call. Returns null if the text is longer than an id
-   * can be.
+   * Returns a text as 32-bit words, which are valid until the next call. Returns null if the text is too long to be a
+   * distinct_id.
    */
   wordsOf(text: string): IdWords | null {
     const bytes = this.#textBytes
@@ -159,8 +165,8 @@ export class IdCache {
     young.clear()
   }
 
-  // Each half of a word has its own random factor. A client that does not know the factors cannot find ids that
-  // collide.
+  // Each half of a word is multiplied by a random factor of its own. A client that does not know the factors cannot
+  // find ids with the same hash.
   #hash(projectId: number, { words, first, byteCount }: IdWords): number {
     const keys = this.#keys
     const length = wordCount(byteCount)

@@ -76,16 +76,16 @@ export const PERSON_DELTAS_MAX = 8
  */
 export const CHANGES_UNITS_MAX = 4096
 /**
- * The largest number of persons to which appended events are applied in one run while the processing thread is idle.
- * Further persons follow in the next run.
+ * The largest number of persons to which appended events are applied in one step while the processing thread is idle.
+ * Further persons follow in the next step.
  */
 export const FOLDED_PERSONS_MAX = 512
 /**
- * The estimated number of bytes of memory of the persons that are read to apply appended events in one run. Further
- * persons follow in the next run.
+ * The estimated number of bytes of memory of the persons that are read to apply appended events in one step. Further
+ * persons follow in the next step.
  */
 export const FOLD_BYTES_MAX = 16 * 1024 * 1024
-/** The time for which one run applies appended events to persons. The rest follows in the next run. */
+/** The time for which one step applies appended events to persons. The rest follows in the next step. */
 export const FOLD_MS_MAX = 50
 /**
  * The largest number of bytes in an event that can be appended to a stored person without reading it. For a larger

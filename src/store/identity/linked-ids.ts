@@ -1,46 +1,49 @@
 /**
  * The distinct_ids of one person in the order of their links. The first eight are in the record of the person, and each
- * further one in a record of table `person_ids`. Ids can be added at both ends: a merge puts the ids of the person with
- * fewer ids before or after those of the other person, whose records stay unchanged.
+ * further one in a record of table `person_ids`. Ids can be added at both ends. A merge puts the ids of one person
+ * before or after those of the other. The person with more ids keeps its stored rows unchanged.
  *
  *   index      0 ... 7   8 ...                                                        count - 1
  *              inline    front, reversed       stored rows           back
  *   position             firstPosition + index, modulo 2^32
  *
- * The ids in `front` and `back` wait for the next commit. Positions start at 0 for the first id of a person. If ids are
- * put before stored ones, the first id gets an earlier position, and all others keep theirs.
+ * The ids in `front` and `back` wait for the next commit. The first id of a person has position 0. If ids are put
+ * before stored ones, the new first id gets an earlier position, and the stored ids keep theirs.
  */
 import type { Table } from '../lmdb/environment.ts'
 import { tripleKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
 import { INLINE_IDS_MAX, numberBytes, numbersOf } from './person-records.ts'
 
-/** The number of positions. */
+/** The number of positions. Positions wrap around: after the largest one comes 0. */
 const POSITIONS = 2 ** 32
-/** The bytes of memory that an id takes until the next commit, including its record. */
+/** The number of bytes of memory that an id takes until the next commit, including its record. */
 const PENDING_ID_BYTES = 96
 
-/** The rows of a person in table `person_ids`. */
+/** Some rows of a person in table `person_ids` that follow each other. */
 export interface StoredRows {
-  /** The position of the id in the first row. */
+  /** The position of the id that is in the first row. */
   readonly start: number
   readonly count: number
 }
 
 const NO_ROWS: StoredRows = { start: 0, count: 0 }
 
-/** The distinct ID numbers of a person. */
+/** The distinct ID numbers of a person, in the order of their links. Methods add ids at both ends. */
 export class LinkedIds {
   #inline: number[]
   #count: number
   #firstPosition: number
-  /** The ids between the inline ids and the stored rows, in reverse order: the last element follows the inline ids. */
+  /**
+   * The ids between `#inline` and the stored rows, in reverse order: the last element comes directly after the inline
+   * ids.
+   */
   #front: number[] = []
   #back: number[] = []
   #stored: StoredRows
   /** Rows that are stored but no longer belong to the person. The next commit removes them. */
   #outdated = NO_ROWS
-  /** True if ids were added or removed since the ids were last stored. */
+  /** True if ids were added or removed since the last `store`. */
   areChanged = false
 
   /** Creates the ids of a stored person from its record. For a new person, `inline` are all its ids, at most eight. */
@@ -62,7 +65,7 @@ export class LinkedIds {
     return this.#inline
   }
 
-  /** The position of the first id (see the top of this file). */
+  /** The position of the first id; see the diagram at the top of this file. */
   get firstPosition(): number {
     return this.#firstPosition
   }
@@ -72,7 +75,7 @@ export class LinkedIds {
     return this.#outdated.count > 0 ? this.#outdated : this.#stored
   }
 
-  /** The estimated bytes of the ids that wait for the next commit. */
+  /** The estimated number of bytes of memory of the ids that wait for the next commit. */
   get pendingBytes(): number {
     return (this.#front.length + this.#back.length) * PENDING_ID_BYTES
   }
@@ -84,7 +87,7 @@ export class LinkedIds {
     this.areChanged = true
   }
 
-  /** Puts ids before all others. The cost is linear in their number. */
+  /** Puts ids before all others. The cost grows with the number of these ids, not with that of the others. */
   prepend(distinctIds: readonly number[]): void {
     const added = distinctIds.length
     if (added === 0) return
@@ -92,17 +95,18 @@ export class LinkedIds {
     const hasRows = this.#count > INLINE_IDS_MAX
     this.#inline = ids.slice(0, INLINE_IDS_MAX)
     if (hasRows) this.#firstPosition = positionOf(this.#firstPosition, POSITIONS - added)
-    // If there are no stored rows, ids may change their positions, so `#firstPosition` stays.
+    // If there are stored rows, their ids must keep their positions, so the first id gets an earlier one. Otherwise
+    // `#firstPosition` can stay as it is.
     for (let index = ids.length - 1; index >= INLINE_IDS_MAX; index--)
       this.#front.push(ids[index] ?? 0)
     this.#count += added
     this.areChanged = true
   }
 
-  /** Keeps only one id. The other ids must belong to other persons already. */
+  /** Removes all ids except one. The other ids must already belong to other persons. */
   keepOnly(distinctId: number): void {
-    // If some rows are outdated already, they are the only rows in the table, because rows that were added since then
-    // are not stored yet.
+    // Outdated rows are already set if `keepOnly` was called before in this commit. They are then the only rows in the
+    // table, because no others were stored since.
     if (this.#outdated.count === 0) this.#outdated = this.#stored
     this.#stored = NO_ROWS
     this.#inline = [distinctId]
@@ -119,7 +123,7 @@ export class LinkedIds {
     return [...this.inOrder(table, projectId, number)]
   }
 
-  /** Returns all ids one by one. No id may be added meanwhile. Throws `DamagedRecordError`. */
+  /** Yields all ids in order. No id may be added during the iteration. Throws `DamagedRecordError`. */
   *inOrder(table: Table, projectId: number, number: number): Generator<number> {
     yield* this.#inline
     for (let index = this.#front.length - 1; index >= 0; index--) yield this.#front[index] ?? 0
@@ -166,8 +170,8 @@ export function removeRows(
 }
 
 /**
- * Returns the distinct ID numbers in `count` rows of a person, in order, beginning at the position `start`. Throws
- * `DamagedRecordError`.
+ * Yields the distinct ID numbers in `count` rows of a person, in order, beginning with the row at the position `start`.
+ * Throws `DamagedRecordError`.
  */
 export function* rowsAt(
   table: Table,
@@ -187,7 +191,7 @@ export function* rowsAt(
   if (untilEnd < count) yield* rowsAt(table, projectId, number, 0, count - untilEnd)
 }
 
-/** Returns the position of an id by its index. */
+/** Returns the position of the id with the index `index` among the ids of a person. */
 export function positionOf(firstPosition: number, index: number): number {
   return (firstPosition + index) % POSITIONS
 }

@@ -1,6 +1,6 @@
 /**
- * All owners of a project as an array, for queries about the events of all persons. After the first read, only changed
- * owners are read.
+ * The owners of all distinct_ids of a project, as an array, for queries about the events of all persons. They are read
+ * completely once. After that, only owners that have changed are read again.
  */
 import type { DistinctIdOwners } from '../../rules/analytics/event-columns.ts'
 import { bytesOf } from '../lmdb/codec.ts'
@@ -12,54 +12,60 @@ import { NUMBER_BYTES, type OwnerChanges, type PersonCounters } from './person-r
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
 
 /**
- * The owner of each distinct ID number of a project. A distinct_id without a person counts as an owner of its own, with
- * a number like that of a person:
+ * The owner of each distinct ID number of a project. A distinct_id without a person counts as an owner of its own. It
+ * gets an owner number above all person numbers:
  *
  *   words[distinct ID number]   bits 0-30: person number, or firstPersonless + distinct ID number
  *                               bit 31: OWNER_HAS_SINCE
  */
 export interface OwnerTable extends DistinctIdOwners {
   /**
-   * The owner of each distinct ID number. The bit `OWNER_HAS_SINCE` is set if the first events of the distinct_id have
-   * no owner.
+   * The owner of each distinct ID number. If the first events of the distinct_id have no owner, the bit
+   * `OWNER_HAS_SINCE` is set too.
    */
   readonly words: Uint32Array
-  /** Owner numbers from this one on stand for distinct_ids without a person; see `firstPersonlessAfter`. */
+  /**
+   * The first owner number that stands for a distinct_id without a person; see `firstPersonlessAfter`. Smaller numbers
+   * are person numbers.
+   */
   readonly firstPersonless: number
-  /** The largest distinct ID number. */
+  /** The largest distinct ID number of the project. */
   readonly lastDistinctId: number
-  /** True if some distinct_id has no person. */
+  /** True if at least one distinct_id has no person. */
   readonly hasPersonless: boolean
   /**
-   * For some distinct ID numbers, the sequence number up to which their events have no owner. Empty if all events have
-   * one.
+   * For some distinct ID numbers, the sequence number up to which their events have no owner. A distinct ID number that
+   * is missing has an owner for all its events.
    */
   readonly since: ReadonlyMap<number, number>
 }
 
-/** A bit in `OwnerTable.words`: the first events of the distinct_id have no owner; see `since`. */
+/**
+ * A bit in `OwnerTable.words`. It says that the first events of the distinct_id have no owner; `since` says up to which
+ * sequence number.
+ */
 export const OWNER_HAS_SINCE = 0x8000_0000
 /**
  * Returns the first owner number that stands for a distinct_id without a person: the power of two above the largest
- * person number. Results computed from events are cached by owner number. A new person, or a distinct_id that gets a
- * person, must therefore leave the numbers of other owners unchanged. They change only when the number of persons has
- * doubled.
+ * person number. Results of queries are cached by owner number, so the numbers of other owners should stay the same
+ * when a person is created or a distinct_id gets a person. With a power of two, they change only when the number of
+ * persons has doubled.
  */
 function firstPersonlessAfter(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
 }
 
-/** The owners of one project, cached across snapshots. */
+/** Reads the owners of one project. What was read stays cached for later snapshots. */
 export class StoredOwners {
-  /** The stored owner words (person-owners.ts), by distinct ID number. */
+  /** The words as they are stored (person-owners.ts), by distinct ID number. */
   #words = new Uint32Array(0)
   #changes: OwnerChanges | null = null
   #table: OwnerTable | null = null
 
   /**
-   * Returns the owners in a snapshot. The largest distinct ID number and the counters must be of the same snapshot. As
-   * long as nothing changes, the same object is returned. It takes about 1 us for each 256 distinct ID numbers whose
-   * owners have changed, and then 2 ns for each distinct ID number. Throws `DamagedRecordError`.
+   * Returns the owners in the current snapshot. `lastDistinctId` and the counters must come from the same snapshot. As
+   * long as nothing changes, the same object is returned. Otherwise it takes about 1 us for each 256 distinct ID
+   * numbers whose owners have changed, and 2 ns for each distinct ID number. Throws `DamagedRecordError`.
    */
   current(
     tables: OwnerTables,
@@ -85,8 +91,8 @@ export class StoredOwners {
     changes: OwnerChanges,
   ): void {
     const before = this.#changes
-    // If reading a changed owner throws, the next call must read all owners. They therefore count as unread until all
-    // changed owners are read.
+    // Until all changed owners are read, all of them count as unread. If a read throws, the next call therefore reads
+    // all owners.
     this.#changes = null
     if (this.#words.length <= lastDistinctId) {
       const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)

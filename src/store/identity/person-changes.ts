@@ -1,12 +1,11 @@
 /**
- * Stores the changes of persons since they were stored completely. Most commits change a few properties of many persons
- * whose records are far apart. The changes are therefore appended as blocks at the end of a table, and an index
- * contains the location of the newest changes of each person. A commit then writes its changes and the index, instead
- * of a page for each person.
+ * Stores how persons have changed since they were stored completely. Most commits change a few properties of many
+ * persons, whose records are far apart. Writing each record would cost a page for each person. So a commit appends the
+ * changes as blocks at the end of a table, and an index tells where the newest changes of each person are.
  *
- * A person who is not in memory is changed without being read: the data of the event is appended to the stored changes
- * as a *delta*. After `PERSON_DELTAS_MAX` deltas, or when the properties are needed, the person is read and *folded*:
- * the deltas are applied, and the person is stored without them.
+ * If an event changes a person who is not in memory, the person is not read. The data of the event is only appended to
+ * the stored changes, as a *delta*. After `PERSON_DELTAS_MAX` deltas, or when the properties are needed, the person is
+ * read and *folded*: the deltas are applied, and the person is stored without them.
  *
  *   person_changes   project, block u32 -> entries u32, for each entry person number u32 and
  *                      end u32 (the offset of its end in the block), then the entries
@@ -16,11 +15,11 @@
  *   change_places    project, person number / 256 -> for each of 256 persons the block u32, then for each
  *                      the position in the block u8, then for each the room u8; sealed
  *
- * All numbers are little-endian. Version 2^32 - 1, without properties, stands for the version of the whole person.
- * Block 0 means that there are no changes. The room is one more than the number of deltas that may still follow. A room
- * of 0 means that the person has no deltas and must not get any. Older stores have no rooms, and a missing room counts
- * as 0. A block is removed when none of its entries is current. If most entries of a block are outdated, the current
- * ones are moved to a new block.
+ * All numbers are little-endian. An entry without changed properties has the version 2^32 - 1; the version of the
+ * complete record then applies. Block 0 means that there are no changes. The *room* is one more than the number of
+ * deltas that may still follow. A room of 0 means that the person has no deltas and must not get any. Older stores have
+ * no rooms, and a missing room counts as 0. A block is removed when none of its entries is current. If most entries of
+ * a block are outdated, the current ones are moved to a new block.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
@@ -47,50 +46,60 @@ import {
 } from './limits.ts'
 
 const CHUNK_PERSONS = 256
-/** Arrays grow to this many times the needed length, so that they need not grow with each person. */
+/**
+ * When an array must grow, it gets this many times the length that is needed. So it does not have to grow again with
+ * each new person.
+ */
 const GROWTH = 1.25
 /**
- * The room of a person who has no deltas and may get some. Each delta reduces the room by one, down to 1. A room from 1
- * to `ROOM_FRESH - 1` therefore means that the person has deltas. In stores of older versions, a person without deltas
- * may have a room of 8, which looks like one delta. Such a person is folded once, which changes nothing.
+ * The room of a person who has no deltas and may get some. Each delta reduces the room by one, down to 1. So a person
+ * whose room is from 1 to `ROOM_FRESH - 1` has deltas. In stores of older versions, a person without deltas may have a
+ * room of 8, which looks like one delta. Such a person is folded once, which changes nothing.
  */
 const ROOM_FRESH = PERSON_DELTAS_MAX + 1
 /**
- * A bit of the room, set for a person that got a delta since the last commit. It must get no further delta before the
- * commit.
+ * A bit of the room. It is set for a person that got a delta since the last commit, and must not get another one before
+ * the commit.
  */
 const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
-/** Blocks with fewer entries than this are combined, so that small commits do not leave many small blocks. */
+/**
+ * A block with fewer entries than this is combined with others, so that small commits do not leave many small blocks.
+ */
 const ENTRIES_SMALL = 16
-/** A block is emptied if less than this fraction of its entries is current. */
+/**
+ * If the current entries of a block are less than this fraction of all its entries, they are moved away, and the block
+ * is removed.
+ */
 const SPARSE_PART = 0.3
-/** The maximum number of blocks that one commit empties, divided by the number of blocks that it writes. */
+/** A commit moves the entries of at most this many blocks for each block that it writes. */
 const EMPTIED_PER_BLOCK = 2
 
 /**
- * Events are appended as deltas only if the limit for the properties of a person is at least this number of bytes,
- * because the limit is not checked for a delta. The number is the largest size that properties can reach by deltas: the
- * stored person, changes of at most the same size, and for each delta twelve times the bytes of the event plus 1024.
+ * The smallest limit for the properties of a person with which events are appended as deltas. The limit is not checked
+ * when a delta is appended, so it must be impossible to exceed it. The number is the largest size that properties can
+ * reach by deltas: the stored person, changes of at most the same size, and for each delta 1024 bytes plus twelve times
+ * the bytes of the event.
  */
 const DELTA_LIMIT_BYTES_MIN =
   2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
 
 /**
  * Returns whether an event of `eventBytes` bytes may be appended as a delta. `bytesMax` is the limit for the properties
- * of a person (0: no limit).
+ * of a person, in bytes. 0: there is no limit.
  */
 export function mayWait(eventBytes: number, bytesMax: number): boolean {
   if (eventBytes > DELTA_EVENT_BYTES_MAX) return false
   return bytesMax === 0 || bytesMax >= DELTA_LIMIT_BYTES_MIN
 }
 
-/** The tables of changes. */
+/** The tables that contain the changes of persons, and the index of them. */
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /**
- * Returns the stored changes of a person, or null. `kept` caches where changes are stored. Throws `DamagedRecordError`.
+ * Returns the stored changes of a person, or null if there are none. `kept` caches where changes are stored. Throws
+ * `DamagedRecordError`.
  */
 export function loadChanges(
   tables: ChangeTables,
@@ -108,8 +117,8 @@ export function loadChanges(
 }
 
 /**
- * Returns the record of table `change_places` for the range of 256 persons that contains a person, or null. Throws
- * `DamagedRecordError`.
+ * Returns the record of table `change_places` that contains a person. It covers 256 persons. Returns null if none of
+ * them has changes. Throws `DamagedRecordError`.
  */
 export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
@@ -118,7 +127,7 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
-/** Persons in a range of 256 person numbers, and the key of the range in table `change_places`. */
+/** Some persons in a range of 256 person numbers, and the key of that range in table `change_places`. */
 export interface PersonRange {
   readonly key: Buffer
   readonly projectId: number
@@ -126,8 +135,8 @@ export interface PersonRange {
 }
 
 /**
- * Returns the persons with deltas, range by range, starting at a key of table `change_places`. Ranges without such
- * persons are returned too. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
+ * Yields the persons with deltas, range by range, from a key of table `change_places` on. A range without such persons
+ * is yielded too, with an empty list. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
  */
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
@@ -151,7 +160,9 @@ interface BlockUse {
   current: number
 }
 
-/** The changes of the persons of one project, for the one writing thread. Takes 6 bytes per person. */
+/**
+ * The changes of the persons of one project, for the one writing thread. It takes 6 bytes of memory for each person.
+ */
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
@@ -160,7 +171,7 @@ export class PersonChanges {
   //
   //   #blocks      the block that contains the changes, or 0
   //   #positions   the position of the entry in the block
-  //   #rooms       the room for further deltas, with DELTA_WAITS
+  //   #rooms       the room for further deltas, and the bit DELTA_WAITS
   #blocks = new Uint32Array(0)
   #positions = new Uint8Array(0)
   #rooms = new Uint8Array(0)
@@ -171,13 +182,13 @@ export class PersonChanges {
   readonly #writer: ChangesBlockWriter
   #lastBlock = 0
   #isLoaded = false
-  /** The deltas since the last commit. */
+  /** The deltas that persons got since the last commit. They are not stored yet. */
   readonly #deltas = new Map<number, string>()
   #written = 0
 
   /**
-   * `onDamage` receives the error of an entry that cannot be moved or extended because it is damaged. The entry stays
-   * unchanged.
+   * `onDamage` receives an error for each entry that is damaged and therefore cannot be moved or extended. The entry
+   * stays as it is.
    */
   constructor(projectId: number, tables: ChangeTables, onDamage: DamageListener = refuseDamage) {
     this.#projectId = projectId
@@ -186,15 +197,15 @@ export class PersonChanges {
     this.#writer = new ChangesBlockWriter(projectId)
   }
 
-  /** Returns the changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
+  /** Returns the changes of a person as they were stored by the last commit, or null. Throws `DamagedRecordError`. */
   load(number: number): StoredChanges | null {
     const entry = this.#storedEntry(number)
     return entry === null ? null : readEntry(entry.key, number, entry)
   }
 
   /**
-   * Returns whether a delta may be appended to a person. Between two commits a person can get only one delta. If a
-   * person has more events than that, reading and caching the person is cheaper.
+   * Returns whether a delta may be appended to the changes of a person. Between two commits, a person gets at most one
+   * delta: if it has more events, reading and caching the person is cheaper.
    */
   hasRoom(number: number): boolean {
     this.#open()
@@ -202,15 +213,15 @@ export class PersonChanges {
     return room > 1 && room < DELTA_WAITS
   }
 
-  /** Adds a delta to a person; `hasRoom` must be true. The next commit stores it. */
+  /** Adds a delta to the changes of a person, for which `hasRoom` must be true. The next commit stores it. */
   append(number: number, delta: string): void {
     this.#deltas.set(number, delta)
     this.#rooms[number] = (this.#rooms[number] ?? 0) | DELTA_WAITS
   }
 
   /**
-   * Returns and removes the delta that a person got since the last commit, or null. The caller must apply the delta and
-   * store the person.
+   * Returns and removes the delta that a person got since the last commit. Returns null if it got none. The caller must
+   * apply the delta to the person and store the person.
    */
   takeDelta(number: number): string | null {
     const delta = this.#deltas.get(number) ?? null
@@ -219,8 +230,8 @@ export class PersonChanges {
   }
 
   /**
-   * Replaces the stored changes of a person. `hasRoom` tells whether deltas may follow. Call it only within a write
-   * transaction.
+   * Stores the changes of a person, in place of the earlier ones. `hasRoom` tells whether the person may get deltas
+   * afterwards. Call it only within a write transaction.
    */
   put(number: number, version: number, json: string, hasRoom: boolean): void {
     this.#open()
@@ -229,14 +240,15 @@ export class PersonChanges {
   }
 
   /**
-   * Removes the changes of a person who was removed or stored completely. `hasRoom` tells whether deltas may follow.
+   * Removes the changes of a person, because the person was removed or stored completely. `hasRoom` tells whether the
+   * person may get deltas afterwards.
    */
   remove(number: number, hasRoom = false): void {
     this.#open()
     this.#place(number, 0, 0, hasRoom ? ROOM_FRESH : 0)
   }
 
-  /** Writes the remaining changes. Call it last in a transaction. */
+  /** Writes all changes that were not written yet. Call it last in a transaction. */
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
@@ -271,10 +283,10 @@ export class PersonChanges {
     return (this.#rooms[number] ?? 0) & ~DELTA_WAITS
   }
 
-  /** Moves the current entries of mostly outdated blocks to a new block. */
+  /** Moves the current entries of blocks in which most entries are outdated to a new block. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
-    // These persons have newer changes, which are in the block that is being filled.
+    // Skip persons that have newer changes in the block that is being filled. Their entries here are outdated too.
     const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
@@ -291,7 +303,8 @@ export class PersonChanges {
         if (entry === null) continue
         this.#writer.addCopy(number, entry, this.#roomOf(number))
         this.#writeFull()
-        // Until the new block is written, the old block still counts as current, and the entry could be visited again.
+        // The old entry still counts as current until the new block is written. So note the person, or its entry could
+        // be copied again.
         waiting.add(number)
       }
     }
@@ -313,7 +326,7 @@ export class PersonChanges {
     this.#written++
   }
 
-  /** Returns the entry of a person as of the last commit, or null. It is valid until the next read. */
+  /** Returns the entry of a person as it was stored by the last commit, or null. It is valid until the next read. */
   #storedEntry(number: number): (ChangesEntry & { readonly key: Buffer }) | null {
     this.#open()
     const block = this.#blocks[number] ?? 0
@@ -356,7 +369,7 @@ export class PersonChanges {
     store(this.#tables.change_places, key, blocks, ...more)
   }
 
-  /** Makes the arrays long enough for person numbers below `end`. */
+  /** Makes the arrays long enough for all person numbers below `end`. */
   #makeRoom(end: number): void {
     if (end <= this.#blocks.length) return
     const persons = Math.ceil((end * GROWTH) / CHUNK_PERSONS) * CHUNK_PERSONS
@@ -368,8 +381,8 @@ export class PersonChanges {
   /** Reads the index and counts the current entries. Takes some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
-    // If an earlier read failed halfway, the index is read again completely. Writing with half an index would overwrite
-    // blocks that the other half uses.
+    // Start with empty arrays, because an earlier attempt may have failed halfway. Writing with half an index would
+    // overwrite blocks that the other half uses.
     this.#blocks.fill(0)
     this.#positions.fill(0)
     this.#rooms.fill(0)
@@ -387,7 +400,7 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // Whether this block is full is not known here. It counts as full, because most blocks are.
+        // The number of entries of this block is not known here. It counts as full, because most blocks are full.
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++
@@ -408,7 +421,7 @@ function checkChunk(key: Buffer, { length }: Buffer): void {
 }
 
 function storedEntry(table: Table, key: Buffer, number: number, position: number): ChangesEntry {
-  // The value is not copied, because only one entry is needed. It is valid until the next read.
+  // Only one entry of the value is needed, so the value is not copied. It is valid until the next read.
   const value = table.getBinaryFast(key)
   if (value === undefined) throw new DamagedRecordError(CHANGES, key, 'the value is missing')
   return findEntry(key, value, number, position)

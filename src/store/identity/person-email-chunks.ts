@@ -5,7 +5,8 @@
  *   project, person number / 256 -> 256 lengths u16 little-endian | the texts of 256 persons in order
  *
  * The texts are UTF-8 in lower case. Length 0 means that there is no address. A text of more than 256 bytes is
- * truncated, and the top bit of its length is set: if the search text is not in it, the person itself must be read.
+ * truncated, and the top bit of its length is set. If a search does not find its text there, the rest of the address
+ * must be searched in the record of the person.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -18,15 +19,15 @@ const PERSONS = 256
 const HEAD_BYTES = PERSONS * 2
 const CUT = 0x8000
 
-/** The result of a search. */
+/** The result of a search by e-mail address. */
 export interface EmailHits {
-  /** The numbers of the persons whose address contains the search text. */
+  /** The numbers of the persons whose address contains the text that was searched. */
   readonly found: readonly number[]
-  /** The numbers of the persons whose address is truncated, so that the rest of it may contain the search text. */
+  /** The numbers of the persons whose address is truncated. The text may be in the part that was cut off. */
   readonly unsure: readonly number[]
 }
 
-/** Collects the changes of one commit, for the one writing thread. */
+/** Collects the addresses that change in one commit, for the one writing thread. */
 export class EmailChunkWrites {
   readonly #projectId: number
   readonly #table: Table
@@ -44,7 +45,9 @@ export class EmailChunkWrites {
     changes.set(number % PERSONS, email)
   }
 
-  /** Stores the changes. Call it only within a write transaction. The cost depends on the number of changed chunks. */
+  /**
+   * Stores the changes. Call it only within a write transaction. The cost depends on the number of chunks that change.
+   */
   store(): void {
     for (const [chunk, changes] of [...this.#changes].sort(([a], [b]) => a - b)) {
       const key = pairKey(this.#projectId, chunk)
@@ -58,8 +61,8 @@ export class EmailChunkWrites {
 }
 
 /**
- * Returns the persons whose e-mail address contains `wanted`, ignoring case, in the order of person numbers. Takes
- * about 20 ms for a million addresses. Throws `DamagedRecordError`.
+ * Returns the persons whose e-mail address contains `wanted`, in the order of person numbers. Upper and lower case do
+ * not matter. Takes about 20 ms for a million addresses. Throws `DamagedRecordError`.
  */
 export function searchEmails(table: Table, projectId: number, wanted: string): EmailHits {
   const found: number[] = []
@@ -81,7 +84,7 @@ function searchChunk(
 ): void {
   let hit = chunk.indexOf(wanted, HEAD_BYTES)
   let hasCut = false
-  // Most chunks contain neither a hit nor a truncated text. The lengths are read only for chunks that may contain one.
+  // Most chunks have neither a hit nor a truncated text, so only the top bits of the lengths are checked first.
   for (let head = 1; head < HEAD_BYTES; head += 2) {
     if (((chunk[head] ?? 0) & (CUT >>> 8)) !== 0) hasCut = true
   }
@@ -97,7 +100,7 @@ function searchChunk(
   }
 }
 
-/** Returns the parts of a chunk after changes: the lengths, and then the texts. */
+/** Returns the two parts of a chunk after changes: the 256 lengths, and the texts. */
 function changedTexts(
   chunk: Buffer | undefined,
   changes: ReadonlyMap<number, string | null>,

@@ -1,6 +1,6 @@
 /**
- * Stores the owner of each distinct_id: the number of a person. An event belongs to the owner of its distinct_id at the
- * time of reading, so merges and splits affect all earlier events immediately.
+ * Stores the owner of each distinct_id: the number of a person. The owner is looked up when an event is read, so merges
+ * and splits affect all earlier events immediately.
  *
  *   person_owners   project, distinct ID number / 256 -> 256 words u32 little-endian
  *     word          bits 0-29: person number, or 0 for no owner
@@ -8,8 +8,8 @@
  *                   bit 31: an event without a person has used it while it had no owner
  *   owner_since     project, distinct ID number -> sequence number u32
  *
- * The owner of a distinct_id in `owner_since` owns only the events after that sequence number. Earlier events never
- * have an owner again, because their person was deleted.
+ * If a distinct_id is in `owner_since`, its owner owns only the events after that sequence number. The events before it
+ * never get an owner again, because their person was deleted.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { bytesOf } from '../lmdb/codec.ts'
@@ -21,19 +21,22 @@ import { NUMBER_BYTES, numberBytes, type OwnerChanges } from './person-records.t
 /** The number of distinct ID numbers in one record. */
 export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
-/** The largest person number. */
+/** The largest person number that fits into a word. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
-/** Arrays grow to this many times the needed length, so that they need not grow with each id. */
+/**
+ * When an array must grow, it gets this many times the length that is needed. So it does not have to grow again with
+ * each new id.
+ */
 const GROWTH = 1.25
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
 
-/** The tables of owners. */
+/** The tables that contain the owners of distinct_ids. */
 export type OwnerTables = Pick<EventTables, 'person_owners' | 'owner_since'>
 
 /**
- * Returns the person number of the owner of an event, or 0 if the event has none. The event is given by its distinct ID
- * number and its sequence number. Throws `DamagedRecordError`.
+ * Returns the person number of the owner of an event, or 0 if it has none. The arguments are the distinct ID number and
+ * the sequence number of the event. Throws `DamagedRecordError`.
  */
 export function loadOwner(
   tables: OwnerTables,
@@ -53,7 +56,7 @@ export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId:
 
 /**
  * Returns the sequence number up to which the events of a distinct_id have no owner. It is 0 for nearly all
- * distinct_ids. Throws `DamagedRecordError`.
+ * distinct_ids: all their events have an owner. Throws `DamagedRecordError`.
  */
 export function loadSince(tables: OwnerTables, projectId: number, distinctId: number): number {
   const since = load(tables.owner_since, pairKey(projectId, distinctId), NUMBER_BYTES)
@@ -61,8 +64,8 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
 }
 
 /**
- * Returns the record that contains the owner of `distinctId` and those of the 255 distinct ID numbers around it.
- * Returns null if none of them has an owner. Throws `DamagedRecordError`.
+ * Returns the record that contains the owner of `distinctId`. It covers 256 distinct ID numbers. Returns null if none
+ * of them has an owner. Throws `DamagedRecordError`.
  */
 export function loadOwners(
   tables: OwnerTables,
@@ -72,7 +75,10 @@ export function loadOwners(
   return loadChunk(tables, projectId, Math.floor(distinctId / OWNER_CHUNK_WORDS)) ?? null
 }
 
-/** Returns the person number of the current owner of a distinct_id, or 0. `owners` is the record that contains it. */
+/**
+ * Returns the person number of the current owner of a distinct_id, or 0. `owners` is the record that `loadOwners`
+ * returns for it.
+ */
 export function ownerAmong(owners: Buffer | null, distinctId: number): number {
   return wordOf(owners, distinctId) & PERSON_NUMBER_MAX
 }
@@ -81,29 +87,34 @@ function wordOf(owners: Buffer | null, distinctId: number): number {
   return owners?.readUInt32LE((distinctId % OWNER_CHUNK_WORDS) * 4) ?? 0
 }
 
-/** Returns the record of 256 distinct ID numbers. Throws `DamagedRecordError`. */
+/** Returns the record with the number `chunk`, which covers 256 distinct ID numbers. Throws `DamagedRecordError`. */
 function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {
   return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
 
 /**
- * The owners of one project in the processing thread. The object takes about 5 bytes of memory for each distinct ID
- * number up to the largest one that was used.
+ * The owners of one project, as the processing thread sees and changes them. The object takes about 5 bytes of memory
+ * for each distinct ID number up to the largest one that was used.
  */
 export class ProjectOwners {
   readonly #tables: OwnerTables
   readonly #projectId: number
-  /** The words by distinct ID number. A chunk is read when one of its numbers is first used. */
+  /**
+   * The words of the owners, by distinct ID number. A chunk of 256 words is read when one of its numbers is first used.
+   */
   #words = new Uint32Array(0)
   #areRead = new Uint8Array(0)
   readonly #changed = new Set<number>()
   readonly #since = new Map<number, number>()
-  /** For each chunk that changed recently, the number of its newest change. The oldest change comes first. */
+  /**
+   * For each chunk that has changed recently, the number of its newest change. The map is ordered by these numbers,
+   * smallest first.
+   */
   readonly #changes = new Map<number, number>()
   #count: number
   #changesSince: number
 
-  /** `changes` contains the stored changes of owners. */
+  /** `changes` is what `changes` returned when the owners were last stored. */
   constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId
@@ -115,12 +126,12 @@ export class ProjectOwners {
     }
   }
 
-  /** The number of changes of owners so far, whether stored or not. */
+  /** The number of changes of owners so far, including those that are not stored yet. */
   get changeCount(): number {
     return this.#count
   }
 
-  /** The changes in the form in which they are stored. */
+  /** The recent changes of owners, in the form in which they are stored. */
   get changes(): OwnerChanges {
     return { count: this.#count, since: this.#changesSince, chunks: [...this.#changes].flat() }
   }
@@ -136,24 +147,27 @@ export class ProjectOwners {
     this.#noteChange(distinctId >>> 8)
   }
 
-  /** Returns whether a deletion or a split ever took the distinct_id from a person. */
+  /** Returns whether a deletion or a split has ever taken the distinct_id from its person. */
   wasSeparated(distinctId: number): boolean {
     return (this.#word(distinctId) & SEPARATED) !== 0
   }
 
-  /** Takes a distinct_id from its owner and gives it to another person. */
+  /**
+   * Takes a distinct_id from its owner, gives it to the person with the number `number` (0: to none), and records that
+   * it was taken.
+   */
   separate(distinctId: number, number: number): void {
     this.#setWord(distinctId, (this.#word(distinctId) & PERSONLESS) | SEPARATED | number)
     this.#noteChange(distinctId >>> 8)
   }
 
-  /** Takes a distinct_id from its owner. Its events up to `sequence` never have an owner again. */
+  /** Takes a distinct_id from its owner. Its events up to `sequence` will never have an owner again. */
   free(distinctId: number, sequence: number): void {
     this.separate(distinctId, 0)
     this.#since.set(distinctId, sequence)
   }
 
-  /** Returns the sequence number up to which events of a distinct_id have no owner. */
+  /** Returns the sequence number up to which events of a distinct_id have no owner, or 0 if all have one. */
   sinceOf(distinctId: number): number {
     if (!this.wasSeparated(distinctId)) return 0
     const pending = this.#since.get(distinctId)
@@ -169,7 +183,7 @@ export class ProjectOwners {
     if ((word & PERSONLESS) === 0) this.#setWord(distinctId, word | PERSONLESS)
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Stores the changed owners. Call it only within a write transaction. */
   store(): void {
     for (const chunk of [...this.#changed].sort((a, b) => a - b)) {
       const start = chunk * OWNER_CHUNK_WORDS

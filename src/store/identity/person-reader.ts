@@ -1,6 +1,6 @@
 /**
  * Reads persons: the owners of events, single persons, lists and property values. Every method reads the current
- * snapshot of its environment, which `EventReader` refreshes.
+ * snapshot of the environment `events`, which `EventReader` refreshes.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import { getOrAdd, RecentValues } from '../../base/maps.ts'
@@ -71,24 +71,26 @@ import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
 
-/** The name of the property that is used as display name, as it appears in JSON. */
+/**
+ * The name of the property with the e-mail address, as it appears in JSON. The address is the display name of a person.
+ */
 const EMAIL_NAME = '"email"'
 /**
- * Matches the JSON of an object that has an e-mail address and no nested objects. Quotes inside a text are escaped in
- * JSON, so `"email":` can only match the name of a member.
+ * Matches the JSON of an object that has an e-mail address and no nested objects. In JSON, quotes inside a text are
+ * escaped, so `"email":` can only be the name of a member.
  */
 const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
-/** The bytes of memory that a cached person takes in addition to its ids and properties. */
+/** The number of bytes of memory that a cached person takes in addition to its ids and properties. */
 const SUMMARY_MEMORY_BYTES = 500
 
 function parseEntry(json: string): ActivityView {
-  // The processing thread wrote the entry, and the checksum guarantees that it is unchanged.
+  // The cast is right: the processing thread wrote the entry, and its checksum matches.
   return JSON.parse(json) as ActivityView
 }
 
-/** Reads persons. */
+/** Reads persons, groups, cohorts and actions from the current snapshot. */
 export class PersonReader {
   readonly #tables: EventTables
   #summaries = new RecentValues<PersonSummary>(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
@@ -99,7 +101,7 @@ export class PersonReader {
     this.#tables = tables
   }
 
-  /** Evicts everything that was read from an older snapshot. */
+  /** Drops everything that is cached from an older snapshot. */
   refresh(): void {
     this.#summaries = new RecentValues(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
     this.#uuids.clear()
@@ -132,8 +134,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the uuid of an event's person. If the event has no person, it returns the uuid that the API shows for its
-   * distinct_id.
+   * Returns the uuid of the person to whom an event belongs. If the event has no person, returns the uuid that the API
+   * shows for its distinct_id.
    */
   uuidOf(projectId: number, distinctId: number, sequence: number): string {
     const number = this.ownerOf(projectId, distinctId, sequence)
@@ -144,8 +146,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns all distinct ID numbers of the person with a uuid, each with the sequence number after which its events
-   * belong to the person. Returns null if there is no such person.
+   * Returns the distinct ID numbers of the person with this uuid. Each one has the sequence number after which its
+   * events belong to the person. Returns null if there is no such person.
    */
   idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
     const record = this.record(projectId, uuid.toLowerCase())
@@ -154,7 +156,7 @@ export class PersonReader {
     return new Map(ids.map((id) => [id, loadSince(this.#tables, projectId, id)]))
   }
 
-  /** Returns a person by its id or uuid, or null. */
+  /** Returns the person with this id or uuid, or null. */
   record(projectId: number, person: PersonReference): PersonRecord | null {
     if (typeof person === 'number') {
       const isPossible = Number.isInteger(person) && person > 0 && person < 2 ** 32
@@ -167,8 +169,7 @@ export class PersonReader {
   }
 
   /**
-   * Returns the uuids of persons without duplicates. Each person is given by its id, by its uuid or by one of its
-   * distinct_ids.
+   * Returns the uuids of persons, each only once. A person may be given by its id, its uuid or one of its distinct_ids.
    */
   uuidsOf(
     projectId: number,
@@ -190,8 +191,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns distinct ID numbers of a person, in the order in which they were linked. `first` is the index of the first
-   * one to return. `idsMax` limits their number; without it, all are returned.
+   * Returns distinct ID numbers of a person, in the order in which they were linked, from the one with the index
+   * `first` on. `idsMax` limits their number. Without it, all are returned.
    */
   ids(
     projectId: number,
@@ -211,8 +212,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns a person in the form that the API has for a single person, or null. Its ids begin with the one at index
-   * `firstId`.
+   * Returns a person in the form in which the API shows a single person, or null. Its ids begin with the one at the
+   * index `firstId`.
    */
   person(projectId: number, person: PersonReference, firstId = 0): PersonView | null {
     const record = this.record(projectId, person)
@@ -223,15 +224,15 @@ export class PersonReader {
     return { ...view, distinct_ids: ids, distinct_ids_count: record.idCount }
   }
 
-  /** Returns a person in the form that the API has for lists, or null. */
+  /** Returns a person in the form in which the API shows it in lists, or null. */
   listed(projectId: number, number: number): PersonView | null {
     const record = loadPerson(this.#tables, projectId, number)
     return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
   }
 
   /**
-   * Returns the JSON texts of persons in the form for lists (`personBody`). Persons that do not exist are omitted. Read
-   * all of the result before the snapshot changes.
+   * Yields the JSON text of each person, in the form for lists (`personBody`). Persons that do not exist are left out.
+   * Finish the iteration before the snapshot changes.
    */
   *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
     // Persons with neighboring numbers have the locations of their changes in the same record, so the record is
@@ -248,22 +249,22 @@ export class PersonReader {
     return loadPerson(this.#tables, projectId, number)
   }
 
-  /** Returns a person in the form for analytic results, with only its first ids. */
+  /** Returns a person in the form for the results of queries, with only its first ids. */
   actor(projectId: number, record: PersonRecord): PersonView {
     return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
   }
 
-  /** Returns the persons and groups of a project for one query. */
+  /** Returns an object by which a query reads the persons and groups of a project. */
   actorSource(projectId: number): ActorSource {
     return new StoredActors(this.#tables, projectId, (...ids) => this.#idTexts(projectId, ...ids))
   }
 
-  /** Returns the person numbers of a page. `check` and the cost are those of `PersonSearch`. */
+  /** Returns the person numbers on a page of a list. `PersonSearch` explains `check` and the cost. */
   find(query: PersonListQuery, check?: () => void): FoundPersons {
     return new PersonSearch(this.#tables, this, check).find(query)
   }
 
-  /** Returns a page of persons. Costs the same as `find`, and some reads for each person. */
+  /** Returns a page of persons. It costs the same as `find`, and some reads for each person on the page. */
   list(query: PersonListQuery): PersonPage {
     const { count, numbers } = this.find(query)
     return {
@@ -292,7 +293,7 @@ export class PersonReader {
       .slice(0, SHOWN_VALUES_MAX)
   }
 
-  /** Returns the number of persons for each value of a property. */
+  /** Returns the number of persons that have each value of a property. */
   #countValues(projectId: number, key: string, check: () => void): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     const name = JSON.stringify(key)
@@ -302,7 +303,8 @@ export class PersonReader {
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
-      // Most persons without the property are excluded by a text search, so their JSON need not be parsed.
+      // Search the text of the JSON first: most persons without the property are excluded by that, and their JSON is
+      // not parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
@@ -326,7 +328,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the activity of a person without the newest `offset` entries. Entries are read during the iteration.
+   * Returns the activity of a person, newest first: at most `limit` entries, after skipping the newest `offset`
+   * entries. If `person` is null, the entries of all persons are returned. Entries are read during the iteration.
    * Returns null if there is no such person.
    */
   activityFrom(
@@ -342,8 +345,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the group types of a project in the order that users chose. Types for which no order was chosen come last,
-   * by index.
+   * Returns the group types of a project in the order that users have set. Types without such an order come last, by
+   * index.
    */
   groupTypes(projectId: number): readonly GroupTypeView[] {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
@@ -370,7 +373,7 @@ export class PersonReader {
     return listGroups(this.#tables, projectId, typeIndex, search, limit, cursor)
   }
 
-  /** Returns the groups of one type after a key. They are read during the iteration; see `groupsAfter`. */
+  /** Yields the groups of one type after a key. They are read during the iteration; see `groupsAfter`. */
   groupsAfter(
     projectId: number,
     typeIndex: number,
@@ -399,18 +402,18 @@ export class PersonReader {
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
-  /** Returns the cohorts of all projects whose members are calculated. */
+  /** Returns those cohorts, of all projects, whose members are calculated. */
   calculatedCohorts(): readonly CalculatedCohort[] {
     return calculatedCohorts(this.#tables.cohorts)
   }
 
-  /** Returns a cohort whose members are calculated, or null. */
+  /** Returns a cohort if its members are calculated, otherwise null. */
   calculatedCohort(projectId: number, id: number): CohortRecord | null {
     const cohort = loadCohort(this.#tables.cohorts, projectId, id)
     return cohort !== null && isCalculated(cohort) ? cohort : null
   }
 
-  /** Returns the person numbers of the stored members of a cohort, ascending. */
+  /** Returns the person numbers of the stored members of a cohort, in ascending order. */
   storedMembers(projectId: number, id: number): Iterable<number> {
     return memberNumbers(this.#tables.cohort_members, projectId, id)
   }
@@ -458,14 +461,14 @@ export class PersonReader {
   }
 
   /**
-   * Returns the text that `personBody` makes from the result of `listed`. It does not create that object, and mostly
-   * needs to parse no JSON.
+   * Returns the same text that `personBody` would make from the result of `listed`, without creating that object. In
+   * most cases, no JSON is parsed.
    */
   #listedText(projectId: number, record: PersonRecord): string {
     const { id, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
-    // The only property that is needed is the one for the display name. It can mostly be read from the text without
-    // parsing.
+    // Only one property is needed here: the e-mail address, for the display name. In most cases, it can be found in the
+    // text without parsing.
     let properties: Readonly<Record<string, unknown>> = {}
     const email = FLAT_WITH_EMAIL.exec(stored ?? '')?.[1]
     if (email !== undefined) properties = { email: JSON.parse(email) as unknown }
@@ -486,10 +489,13 @@ export class PersonReader {
     return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
   }
 
-  /** Returns the ids to show. If none of them can be the display name, further ids are included. */
+  /**
+   * Returns at most `idsMax` ids to show. If none of them can be the display name, further ids are returned, so that
+   * one of those can be.
+   */
   #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
     const ids = this.#idTexts(projectId, record, idsMax)
-    // The display name of a person must be the same everywhere, even where fewer ids are shown.
+    // Without further ids, the person would have another display name here than where more ids are shown.
     const isUnnamed = record.idCount > idsMax && ids.every(isAnonymousId)
     return isUnnamed ? this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX) : ids
   }
@@ -500,14 +506,14 @@ export class PersonReader {
   }
 }
 
-/** Returns the memory of a person that is cached for a page of events. */
+/** Returns the number of bytes of memory of a person that is cached for a page of events. */
 function summaryBytes({ properties, distinct_ids: ids }: PersonSummary): number {
   let bytes = SUMMARY_MEMORY_BYTES + valueMemoryBytes(properties)
   for (const id of ids) bytes += valueMemoryBytes(id)
   return bytes
 }
 
-/** Returns whether a person may have a property. `name` is its name as JSON. */
+/** Returns whether a person may have a property. `name` is the name of the property as JSON, with quotes. */
 function mayHave({ json, changesJson, deltas }: PersonRecord, name: string): boolean {
   // Deltas do not contain the names of all properties that they change, so a person with deltas may have any property.
   if (deltas !== '') return true

@@ -14,11 +14,12 @@
  *   person_emails    the texts of property `email`, truncated to 256 bytes
  *   person_projects  project -> MessagePack of `PersonCounters`
  *
- * Most events change only a few properties. person-changes.ts stores the changes since a person was stored completely.
- * If a person is merged with a person who has more ids, it moves to the number of the other person and keeps its own
- * id. As long as a person has not moved, its id equals its person number, and the position of its first id is 0. A
- * record in `person_uuids` stays after the person is merged or deleted, so that no uuid is used twice. Stores of older
- * versions have neither pages nor moved persons.
+ * Most events change only a few properties of a person. These changes are stored separately (person-changes.ts) until
+ * the person is stored completely again. If the person that remains after a merge has fewer ids than the other, it
+ * *moves*: it is stored under the person number of the other, and keeps its own id. A person that has not moved has an
+ * id that equals its person number, and its first distinct_id has position 0. When a person is merged or deleted, its
+ * record in `person_uuids` stays, so that no uuid is used twice. Stores of older versions have neither pages nor moved
+ * persons.
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
@@ -45,8 +46,8 @@ const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
 const FLAG_PAGED = 2
 /**
- * A flag: the record contains an id and the position of the first distinct_id, because the person has moved to another
- * number.
+ * A flag: the person has moved to another person number. The record then contains its id and the position of its first
+ * distinct_id.
  */
 const FLAG_MOVED = 4
 /** A flag: only imported events have changed the person so far. */
@@ -55,58 +56,61 @@ const MOVED_BYTES = 8
 /** The number of bytes of a stored person number, distinct ID number or sequence number. */
 export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
-/** The number of ids that fit into the record of a person. */
+/** The largest number of ids in the record of a person. Further ids have records of their own. */
 export const INLINE_IDS_MAX = 8
 /**
- * Matches JSON with a member name that begins with a digit. It may also match text inside a property value, which is
- * harmless: the JSON is then written again without a change.
+ * Matches JSON in which the name of a member begins with a digit. It may also match a text inside a value. That is
+ * harmless: the JSON is then encoded again, with the same result.
  */
 const NUMBER_LIKE_NAME = /[{,]"\d/
 /**
- * A member name that has a special meaning in JavaScript objects. The store never writes its characters as escape
- * sequences, so a search for this text finds the name in any stored JSON.
+ * A member name that has a special meaning in JavaScript objects, as it appears in JSON. The store never writes its
+ * characters as escape sequences, so a search for this text finds every use of the name.
  */
 const PROTOTYPE = '"__proto__"'
-/** A number larger than any time in milliseconds. */
+/**
+ * A number that is larger than any time in milliseconds. The index by creation time contains the difference to it, so
+ * that its order is descending.
+ */
 const TIME_END = 2 ** 53
 
-/** The counters of a project. */
+/** The counters and lists that are stored for a project as a whole. */
 export interface PersonCounters {
-  /** The largest person number that was assigned. */
+  /** The largest person number that was assigned so far. */
   lastPerson: number
-  /** The number of persons. */
+  /** The number of persons that the project has now. */
   persons: number
-  /** The names of the group types by index. The name of a deleted type is ''. */
+  /** The names of the group types, by index. A deleted type has the name ''. */
   groupTypes: string[]
-  /** Facts about the group types, by index. Null if there are none. */
+  /** Facts about the group types, by index. Null for a type about which there are none. */
   groupTypeFacts: (GroupTypeFacts | null)[]
-  /** The largest numbers that were assigned to other kinds of records. */
+  /** The largest numbers that were assigned to separations and to entries of the activity log. */
   separations: number
   activity: number
   cohorts: number
   jobs: number
-  /** The number of persons that were deleted. Persons that were merged do not count. */
+  /** The number of persons that were deleted so far. Persons that ended by a merge do not count. */
   deletions: number
-  /** The cohorts that have or had stored members, whether listed or calculated. */
+  /** The cohorts that have, or once had, stored members: a fixed list or calculated members. */
   staticCohorts: number[]
   owners: OwnerChanges
 }
 
-/** The display data of a group type, and the event after which the type got its index. */
+/** How a group type is shown, and from which event on the type has its index. */
 export interface GroupTypeFacts {
   /**
-   * If another type had the same index before, the sequence number of the project's newest event at the time when that
-   * type was deleted. Groups in events up to that one do not count for the current type. Otherwise 0.
+   * If another type had the same index before: the sequence number of the project's newest event at the time when that
+   * type was deleted. Groups in events up to that one belong to the deleted type, not to this one. Otherwise 0.
    */
   readonly since: number
   /** The display names for one group and for several groups. */
   readonly singular: string | null
   readonly plural: string | null
-  /** The position in lists: a type with a smaller number comes first. */
+  /** The position of the type in lists. A type with a smaller number comes first. Null: no order was set. */
   readonly order: number | null
 }
 
-/** The facts about a type for which no display data were set. */
+/** The facts about a group type for which nothing was set. */
 export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
   since: 0,
   singular: null,
@@ -115,25 +119,32 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 }
 
 /**
- * The chunks of 256 distinct ID numbers whose owners have changed recently. A reader that has read all chunks before
- * needs to read only these again. The contents depend only on the events, and not on how the events were divided into
- * commits.
+ * Tells readers which owners have changed recently. The owners are stored in chunks of 256 distinct ID numbers. A
+ * reader that has read all chunks before needs to read only those that are listed here. The list depends only on the
+ * events, and not on how they were divided into commits.
  */
 export interface OwnerChanges {
-  /** The number of changes so far. The changes are numbered from 1. */
+  /** The number of changes so far. The changes are numbered from 1 to this number. */
   readonly count: number
-  /** The number of the last change that was dropped from `chunks`. All later changes are included. */
+  /**
+   * The number of the last change that is no longer listed in `chunks`, because there are too many. All later changes
+   * are listed.
+   */
   readonly since: number
   /**
-   * Pairs of numbers: a chunk (distinct ID number / 256), and its newest change. They are in the order of the changes.
+   * The recently changed chunks, as pairs of numbers: the number of the chunk (distinct ID number / 256), and the
+   * number of its newest change. They are ordered by the number of the change.
    */
   readonly chunks: readonly number[]
 }
 
-/** The changes of a project whose owners have never changed. */
+/** The value for a project in which no owner has changed so far. */
 const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
-/** A stored person. `json` contains its properties, or '' if only the directory of their pages was read. */
+/**
+ * A stored person. `json` contains its properties as they were when it was stored completely, or '' if only the
+ * directory of their pages was read.
+ */
 export interface PersonRecord {
   /** The person number, under which all records of the person are stored. */
   readonly number: number
@@ -145,7 +156,7 @@ export interface PersonRecord {
   readonly isImported: boolean
   readonly createdAtMs: number
   readonly idCount: number
-  /** The distinct ID numbers of the first ids. */
+  /** The distinct ID numbers of the first ids, at most eight. */
   readonly firstIds: readonly number[]
   /** The position of the first id (linked-ids.ts). */
   readonly firstPosition: number
@@ -155,13 +166,13 @@ export interface PersonRecord {
   readonly directory: Buffer | null
   /** The JSON of the properties that changed since the person was stored completely, or null. */
   readonly changesJson: string | null
-  /** The deltas that later events appended, or ''. `version` does not include them. */
+  /** The deltas that later events have appended, or ''. `version` does not count them. */
   readonly deltas: string
 }
 
-/** All tables of a person: those of the complete state, and those of the changes since then. */
+/** The tables from which a person is read: those with its complete state, and those with the changes since then. */
 export type RecordTables = ChangeTables & WholeTables
-/** The tables that hold the complete state of a person. Changes since that state are in other tables. */
+/** The tables that contain the complete state of a person, as of the time when it was last stored completely. */
 export type WholeTables = Pick<EventTables, 'persons' | 'person_pages'>
 
 /** Returns the counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
@@ -177,14 +188,14 @@ export function loadPersonCounters(table: Table, projectId: number): PersonCount
   }
   const lists = { groupTypes: [], groupTypeFacts: [], staticCohorts: [] }
   const usual = { ...numbers, ...lists, owners: NO_OWNER_CHANGES }
-  // Older versions do not count changes of owners.
+  // Counters that an older version has written lack `owners`.
   const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined
   return { ...usual, ...stored }
 }
 
 /**
- * Memory for records until the end of their transaction. One large buffer is much cheaper than many small ones, because
- * lmdb-js has to look up the memory address of each buffer.
+ * Provides memory for records until their transaction ends. All records share one large buffer. That is much cheaper
+ * than many small buffers, because lmdb-js has to look up the memory address of each buffer.
  */
 export class RecordSlab {
   #slab = Buffer.alloc(0)
@@ -242,7 +253,7 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** Returns a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`. */
+/** Returns a person, or null if there is none. `kept` caches the locations of changes. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
@@ -255,8 +266,8 @@ export function loadPerson(
 }
 
 /**
- * Returns a person as `loadPerson` does. If the person is paged, its pages are not read, so the cost does not depend on
- * the properties.
+ * Returns a person as `loadPerson` does, but without the properties if they are in pages. So the cost does not depend
+ * on the number of properties.
  */
 export function loadUnpaged(
   tables: RecordTables,
@@ -269,7 +280,7 @@ export function loadUnpaged(
   return changes && record ? withChanges(record, changes) : record
 }
 
-/** Returns a person with the changes that were stored after it. */
+/** Returns a person to whom the changes that were stored later are added. */
 export function withChanges(whole: PersonRecord, changes: StoredChanges): PersonRecord {
   const { version, json, deltas } = changes
   const changesJson = json === '' ? null : json
@@ -277,7 +288,8 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
 }
 
 /**
- * Returns the last complete state of a person, without the changes since then, or null. Throws `DamagedRecordError`.
+ * Returns a person as it was last stored completely, without the changes since then, or null. Throws
+ * `DamagedRecordError`.
  */
 export function loadWhole(
   tables: WholeTables,
@@ -290,7 +302,7 @@ export function loadWhole(
   return { ...record, json: joinPages(record.directory, read) }
 }
 
-/** Returns a page of a paged person, valid until the next read. Throws `DamagedRecordError`. */
+/** Returns a page of a person's properties. It is valid until the next read. Throws `DamagedRecordError`. */
 export function loadPage(
   { person_pages: table }: Pick<EventTables, 'person_pages'>,
   projectId: number,
@@ -300,7 +312,9 @@ export function loadPage(
   return decodePage(needPage(table, tripleKey(projectId, number, page)))
 }
 
-/** Returns a person as `loadWhole` does, without the properties of a paged person. Throws `DamagedRecordError`. */
+/**
+ * Returns a person as `loadWhole` does, but without the properties if they are in pages. Throws `DamagedRecordError`.
+ */
 export function loadHead(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
   const record = peek(table, key)
@@ -321,7 +335,7 @@ export function loadHead(table: Table, projectId: number, number: number): Perso
   const firstPosition = isMoved ? record.readUInt32LE(offset + 4) : 0
   if (isMoved) offset += MOVED_BYTES
   const isPaged = (flags & FLAG_PAGED) !== 0
-  // The bytes of the record are only valid until the next read, so the directory is copied.
+  // The bytes of the record are valid only until the next read, so the directory is copied.
   const directory = isPaged ? Buffer.from(record.subarray(offset)) : null
   return {
     number,
@@ -342,7 +356,7 @@ export function loadHead(table: Table, projectId: number, number: number): Perso
   }
 }
 
-/** Returns the current properties of a person. */
+/** Returns the current properties of a person, with all changes. */
 export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string, unknown>> {
   const { json, changesJson, deltas } = record
   if (deltas !== '' && (json.includes(PROTOTYPE) || deltas.includes(PROTOTYPE))) {
@@ -356,7 +370,7 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
   return properties
 }
 
-/** Returns the current properties and version of a person. If `delta` is given, it is applied as well. */
+/** Returns the current properties and the version of a person. If `delta` is given, it is applied too. */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
@@ -375,15 +389,15 @@ export function foldRecord(
 }
 
 /**
- * Returns the stored text of the properties if it is exactly the compact JSON that would be written now, otherwise
- * null. The text differs if there are changes, or if a member name looks like a number, because objects list such names
- * first and the store does not.
+ * Returns the stored text of a person's properties, if it is exactly the JSON that encoding the current properties
+ * would give. Otherwise returns null: if there are changes, or if the name of a member looks like a number, because an
+ * object lists such names first and the stored text does not.
  */
 export function storedJson({ json, changesJson, deltas }: PersonRecord): string | null {
   return changesJson === null && deltas === '' && !NUMBER_LIKE_NAME.test(json) ? json : null
 }
 
-/** Returns a person for filters. Its properties are parsed when one of them is first read. */
+/** Returns a person in the form in which filters test it. Its properties are parsed when one of them is first used. */
 export function candidateOf(record: PersonRecord): PersonCandidate {
   let properties: Readonly<Record<string, unknown>> | null = null
   return {
@@ -395,28 +409,27 @@ export function candidateOf(record: PersonRecord): PersonCandidate {
   }
 }
 
-/** Parses the stored form of properties. */
+/** Parses properties in their stored form. */
 export function parseProperties(json: string): Record<string, unknown> {
-  // The store writes only objects.
+  // The cast is right: the store writes only objects here.
   return JSON.parse(json) as Record<string, unknown>
 }
 
 /**
- * The properties in the form in which the record of a person contains them: as JSON, or as the directory of their
- * pages.
+ * Properties in the form in which the record of a person contains them: their JSON, or the directory of their pages.
  */
 export interface RecordedProperties {
   readonly json: string | Buffer
-  /** The bytes that `json` takes in the record. */
+  /** The number of bytes of `json` in the record. */
   readonly bytes: number
-  /** The bytes of the JSON of all properties, even if they are paged. */
+  /** The number of bytes of the JSON of all properties, also if they are paged. */
   readonly jsonBytes: number
   readonly isPaged: boolean
 }
 
 /**
- * Returns the properties in the record of a person stored completely, or null. The result is valid until the next read.
- * Throws `DamagedRecordError`.
+ * Returns the properties in the complete record of a person, or null if there is no record. The result is valid until
+ * the next read. Throws `DamagedRecordError`.
  */
 export function peekProperties(table: Table, key: Buffer): RecordedProperties | null {
   const record = peek(table, key)
@@ -428,31 +441,33 @@ export function peekProperties(table: Table, key: Buffer): RecordedProperties | 
 }
 
 /**
- * Returns the number under which the person with an id is stored. Does not check that there is such a person. Throws
- * `DamagedRecordError`.
+ * Returns the person number under which the person with an id is stored. Does not check whether there is such a person.
+ * Throws `DamagedRecordError`.
  */
 export function loadNumber(table: Table, projectId: number, id: number): number {
   return load(table, pairKey(projectId, id), NUMBER_BYTES)?.readUInt32LE() ?? id
 }
 
-/** Returns the person with an id, or null. Throws `DamagedRecordError`. */
+/** Returns the person with an id, or null if there is none. Throws `DamagedRecordError`. */
 export function loadPersonById(
   tables: RecordTables & Pick<EventTables, 'moved_persons'>,
   projectId: number,
   id: number,
 ): PersonRecord | null {
   const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
-  // After a merge, this number may belong to another person.
+  // If the person with this id has ended by a merge, another person may be stored under this number.
   return person?.id === id ? person : null
 }
 
-/** Returns the number of pages of a person. `record` is its record without the checksum. */
+/**
+ * Returns the number of pages that a person's properties have. `record` is the person's record without its checksum.
+ */
 export function pagesOfPerson(record: Buffer): number {
   if ((record.readUInt8(4) & FLAG_PAGED) === 0) return 0
   return pageCount(record.subarray(propertiesStart(record)))
 }
 
-/** Returns the id of the person with a person number. `record` is its record without the checksum. */
+/** Returns the id of the person with a person number. `record` is the person's record without its checksum. */
 export function idOfPerson(record: Buffer, number: number): number {
   const isMoved = (record.readUInt8(4) & FLAG_MOVED) !== 0
   return isMoved ? record.readUInt32LE(propertiesStart(record) - MOVED_BYTES) : number
@@ -463,15 +478,16 @@ function propertiesStart(record: Buffer): number {
   return FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4 + movedBytes
 }
 
-/**
- * The record of a uuid: its person number, and the time when the person was deleted. NaN means that it was not deleted.
- */
+/** The record of a uuid: a person number, and the time when the person was deleted. NaN: it was not deleted. */
 export interface UuidRecord {
   readonly number: number
   readonly deletedAtMs: number
 }
 
-/** Returns the record of a uuid (any case, with hyphens), or null. Throws `DamagedRecordError`. */
+/**
+ * Returns the record of a uuid, or null if the uuid was never used. The uuid must have hyphens; upper and lower case do
+ * not matter. Throws `DamagedRecordError`.
+ */
 export function loadUuid(table: Table, projectId: number, uuid: string): UuidRecord | null {
   const record = load(table, uuidKey(projectId, uuid))
   if (record === undefined) return null
@@ -531,7 +547,7 @@ export function emailKey(projectId: number, email: string, number: number): Buff
   return key
 }
 
-/** Returns the beginning of the keys of all persons that have an e-mail address. */
+/** Returns the bytes with which the keys of all persons with an e-mail address begin. */
 export function emailStart(projectId: number, email: string): Buffer {
   const bytes = Buffer.from(email, 'utf8').subarray(0, PERSON_EMAIL_BYTES_MAX)
   const key = Buffer.allocUnsafe(4 + bytes.length)
@@ -540,7 +556,10 @@ export function emailStart(projectId: number, email: string): Buffer {
   return key
 }
 
-/** Returns whether the index contains only the beginning of the e-mail address, given the bytes of its key. */
+/**
+ * Returns whether the index may contain only the beginning of the e-mail address in a key. `keyBytes` is the number of
+ * bytes of the key.
+ */
 export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX
 }
@@ -552,7 +571,7 @@ export function numberBytes(number: number): Buffer {
   return record
 }
 
-/** Returns the stored numbers of a range of records. Throws `DamagedRecordError`. */
+/** Yields the numbers that are the values of a range of records. Throws `DamagedRecordError`. */
 export function* numbersOf(table: Table, range: Range): Generator<number> {
   for (const { value } of entriesOf(table, range, NUMBER_BYTES)) yield value.readUInt32LE()
 }

@@ -1,6 +1,7 @@
 /**
- * Finds the persons of a list. If a filter has an index, the index is used; otherwise all persons are read. The result
- * contains only person numbers, so that no large persons are kept in memory before they are shown.
+ * Finds the persons of a list. If there is an index for a filter, the index is used. Otherwise all persons are read.
+ * The result contains only person numbers, so that persons with large properties are not kept in memory until they are
+ * shown.
  */
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
@@ -29,9 +30,9 @@ const FUTURE_MS = 24 * 60 * 60 * 1000
 
 /** The persons on a page of a list. */
 export interface FoundPersons {
-  /** The number of all matching persons. */
+  /** The number of all persons that match, on all pages together. */
   readonly count: number
-  /** The numbers of the persons on the page, in order. */
+  /** The numbers of the persons on the page, in the order of the list. */
   readonly numbers: readonly number[]
 }
 
@@ -39,13 +40,13 @@ interface PersonLookup {
   record(projectId: number, reference: PersonReference): PersonRecord | null
 }
 
-/** One search on the snapshot of a reader. */
+/** One search for persons, in the snapshot of a reader. */
 export class PersonSearch {
   readonly #tables: EventTables
   readonly #persons: PersonLookup
   readonly #check: () => void
 
-  /** `check` is called for every person that is read, and throws to stop. */
+  /** `check` is called for every person that is read. To stop the search, it throws. */
   constructor(tables: EventTables, persons: PersonLookup, check: () => void = () => {}) {
     this.#tables = tables
     this.#persons = persons
@@ -53,8 +54,8 @@ export class PersonSearch {
   }
 
   /**
-   * Returns the persons of a page. It takes a few reads. A query with `search` also reads all e-mail addresses and the
-   * newest persons, and a query for properties reads all persons.
+   * Returns the persons on a page. Most queries cost a few reads. A query with `search` also reads all e-mail addresses
+   * and the newest persons. A query by properties reads all persons.
    */
   find(query: PersonListQuery): FoundPersons {
     const { projectId, offset, limit, nowMs } = query
@@ -88,7 +89,8 @@ export class PersonSearch {
   }
 
   /**
-   * Returns the person numbers that an index finds for a query, or null if the query has no condition with an index.
+   * Returns the numbers of the persons that an index finds for a query. They may include persons that do not match all
+   * conditions. Returns null if no index fits the query.
    */
   #candidates(query: PersonListQuery): ReadonlySet<number> | null {
     const { projectId, distinctId, email, search } = query
@@ -121,7 +123,7 @@ export class PersonSearch {
     const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
     const numbers: number[] = []
     for (const key of this.#tables.person_emails.getKeys({ start, end })) {
-      // Keys of longer addresses that begin with the wanted address are in the same range. They are skipped.
+      // The range also contains the keys of longer addresses that begin with the wanted one. They are skipped.
       if (key.length !== start.length + 4) continue
       const number = numberInKey(key, key.length - 4)
       if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {
@@ -163,7 +165,10 @@ export class PersonSearch {
     return typeof text === 'string' ? text : null
   }
 
-  /** Returns persons in the order of lists. Persons with a creation time too far in the future are left out. */
+  /**
+   * Yields persons in the order in which lists show them. A person with a creation time too far in the future is left
+   * out.
+   */
   #sorted(
     projectId: number,
     numbers: ReadonlySet<number>,

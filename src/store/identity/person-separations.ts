@@ -1,6 +1,7 @@
 /**
- * Stores deletions and splits of persons. These are the only changes of persons that do not follow from events. With
- * them, the state of a person at any earlier event can be computed again. Every record ends with a checksum. Tables:
+ * Stores the deletions and splits of persons, called *separations*. They are the only changes of persons that do not
+ * follow from events. With events and separations, the state of a person at any earlier event can be computed again.
+ * Every record ends with a checksum. Tables:
  *
  *   separations   project, number                     -> JSON of `Separation`
  *   separated     project, distinct ID number, number -> nothing
@@ -8,10 +9,10 @@
 import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getJson, putJson, store } from '../lmdb/records.ts'
 
-/** A deletion or a split. */
+/** A deletion or a split of a person. */
 export interface Separation {
   readonly kind: 'deleted' | 'split'
-  /** The sequence number of the project's newest event before the deletion or split. */
+  /** The sequence number that the project's newest event had at the time of the deletion or split. */
   readonly sequence: number
   readonly atMs: number
   /** The distinct ID numbers of all ids that the person had. */
@@ -22,7 +23,7 @@ export interface Separation {
   readonly keepsProperties: boolean
 }
 
-/** The tables of separations. */
+/** The tables that contain separations. */
 export type SeparationTables = Pick<EventTables, 'separations' | 'separated'>
 
 /** Stores a separation. Call it only within a write transaction. */
@@ -37,7 +38,7 @@ export function storeSeparation(
 }
 
 /**
- * Returns the separations in which a distinct_id took part, by the number of each separation, in order. Throws
+ * Returns the separations in which a distinct_id took part, in order. The key is the number of the separation. Throws
  * `DamagedRecordError`.
  */
 export function loadSeparations(

@@ -17,7 +17,7 @@ import {
 import { type PersonRange, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
 
-/** A key that comes before all other keys. */
+/** A key that comes before all other keys. A search that starts here covers the whole table. */
 const FIRST_KEY = Buffer.alloc(0)
 
 /** The persons of all projects. A data directory has one, in the processing thread. */
@@ -29,15 +29,17 @@ export class PersonStore {
   readonly #gathered = new GatheredBytes()
   readonly #onDamage: DamageListener
   readonly #projects = new Map<number, ProjectPersons>()
-  /** The projects that were used since the last commit. */
+  /** The projects whose persons were used since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
   /**
-   * The key of table `change_places` at which the next search for persons with deltas starts. Null means that no person
-   * has deltas.
+   * The key of table `change_places` at which the next search for persons with deltas starts. Null: there are no
+   * persons with deltas.
    */
   #foldFrom: Buffer | null = FIRST_KEY
 
-  /** `lastDistinctId` returns the newest stored distinct ID number of a project. For `onDamage` see `PersonChanges`. */
+  /**
+   * `lastDistinctId` returns the largest stored distinct ID number of a project. `PersonChanges` explains `onDamage`.
+   */
   constructor(
     tables: EventTables,
     distinctIds: DistinctIds,
@@ -59,12 +61,12 @@ export class PersonStore {
     return project
   }
 
-  /** The estimated bytes gathered since the last commit. */
+  /** The estimated number of bytes of memory of the changes since the last commit. */
   get gatheredBytes(): number {
     return this.#gathered.bytes
   }
 
-  /** The estimated bytes of cached persons and groups. The cost grows with the number of cached persons. */
+  /** The estimated number of bytes of the cached persons and groups. Looks at every cached person. */
   get cachedBytes(): number {
     let bytes = 0
     for (const project of this.#projects.values()) bytes += project.cachedBytes
@@ -83,8 +85,8 @@ export class PersonStore {
       this.#cacheBytesMax / (this.#projects.size + 1),
     )
     this.#projects.set(projectId, project)
-    // When a project is added, the other projects get less memory. They may evict persons now, because none of them is
-    // processing an event.
+    // All projects share the memory for the cache, so a new project leaves less for the others. They may evict persons
+    // now, because none of them is processing an event.
     const bytesMax = this.#cacheBytesMax / this.#projects.size
     for (const other of this.#projects.values()) other.limitCache(bytesMax)
     return project
@@ -103,8 +105,8 @@ export class PersonStore {
   }
 
   /**
-   * Call it after a commit. Returns the deletion jobs of the commit, and adds the projects whose cohorts or group types
-   * changed to `changedDefinitions`.
+   * Must be called after a commit. Returns the erasure jobs of the commit. Adds the projects whose cohorts or group
+   * types have changed to `changedDefinitions`.
    */
   settle(changedDefinitions: Set<number>): readonly OpenJob[] {
     const jobs: OpenJob[] = []
@@ -124,22 +126,22 @@ export class PersonStore {
   release(): void {
     if (this.#touched.size > 0)
       throw new Error('release was called between a change and its commit')
-    // `settle` is called twice, because each cache has two generations.
+    // Each cache has two generations, so it is empty only after the second `settle`.
     for (const project of this.#projects.values()) {
       project.settle(0)
       project.settle(0)
     }
   }
 
-  /** True if there may be persons with deltas. */
+  /** True if there may be persons with deltas, so that `fold` has something to do. */
   get mayFold(): boolean {
     return this.#foldFrom !== null
   }
 
   /**
-   * Folds some of the persons that have deltas: stores each of them completely, with the deltas applied. Returns the
-   * number of folded persons. The properties of a person stay the same. `write` runs its argument in a transaction; it
-   * is not called if no person has deltas. Must not be called while there are unsaved changes.
+   * Folds some of the persons that have deltas: stores each of them completely, with the deltas applied. This does not
+   * change the properties of a person. Returns the number of persons that were folded. `write` runs its argument in a
+   * transaction; it is not called if no person has deltas. Must not be called while there are unsaved changes.
    */
   fold(write: (store: () => void) => void): number {
     if (this.#touched.size > 0) throw new Error('fold was called between a change and its commit')
@@ -147,7 +149,7 @@ export class PersonStore {
     const deadline = performance.now() + FOLD_MS_MAX
     const isOver = (): boolean => performance.now() >= deadline
     const from = this.#foldFrom
-    // After a damaged record, the search ends. It starts again when there are new deltas.
+    // If a damaged record ends the search, there is no next position. The next search begins when there are new deltas.
     this.#foldFrom = null
     const ranges = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
     const found = ranges.flatMap(({ numbers, ...place }) =>
@@ -169,8 +171,8 @@ export class PersonStore {
   }
 
   /**
-   * Returns ranges, starting at a key, until they contain enough persons with deltas. Also records the key at which the
-   * next search starts.
+   * Returns ranges of persons, starting at a key, until they contain enough persons with deltas. Also notes the key at
+   * which the next search starts.
    */
   #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonRange[] {
     const found: PersonRange[] = []

@@ -1,6 +1,6 @@
 /**
- * Writes the persons of one project in a commit. Each changed person is stored completely or as its changes, and the
- * indexes by time, e-mail and uuid are written in the order of their keys.
+ * Writes the persons of one project in a commit. A changed person is stored completely, or only its changes are stored.
+ * The indexes by time, e-mail and uuid are written in the order of their keys.
  */
 import { type PersonState, personState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
@@ -28,26 +28,26 @@ import {
 import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /**
- * If the changes of a person have more characters than `CHANGES_BYTES_MIN` and are also larger than this fraction of
- * the whole person, the person is stored completely.
+ * If the changes of a person have more than `CHANGES_BYTES_MIN` bytes, and more than this fraction of the bytes of the
+ * complete person, the person is stored completely.
  */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
 
-/** A person in memory, and what its stored records contain. */
+/** A person in memory, and what its records in the store contain. */
 export interface PersonEntry {
   state: PersonState
   readonly ids: LinkedIds
-  /** The creation time that is stored, or NaN if the person is not stored yet. */
+  /** The creation time in the stored records, or NaN if the person is not stored yet. */
   storedCreatedAtMs: number
   storedUuid: string
   storedIsIdentified: boolean
   storedIsImported: boolean
-  /** The bytes that its properties take in table `persons`. */
+  /** The number of bytes that the person's properties take in table `persons`. */
   storedBytes: number
   /**
-   * The properties whose text is in table `persons`. They may differ from those of `state`: after a merge, the person
-   * may be stored under the number of the other person.
+   * The properties that the record in table `persons` contains. They may differ from those of `state`: after a merge,
+   * the record under this number may still be that of the other person.
    */
   storedProperties: PropertyTable | null
   storedEmail: string | null
@@ -68,7 +68,7 @@ export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
   }
 }
 
-/** Returns the entry of a stored person, with its current properties and version. */
+/** Returns the entry of a stored person, with its current properties and version. The deltas are applied. */
 export function storedEntry(
   whole: PersonRecord,
   { properties, version }: ReturnType<typeof foldRecord>,
@@ -95,7 +95,7 @@ export function storedEntry(
   return entry
 }
 
-/** A deleted or merged person whose records must be removed. */
+/** A person that was deleted or merged, and whose records must be removed. */
 export interface GonePerson
   extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {
@@ -104,7 +104,7 @@ export interface GonePerson
   readonly deletedAtMs: number
 }
 
-/** The value to store under a key. Null means that the record is removed. */
+/** The value to store under a key. Null: the record is removed. */
 type Operation = readonly [key: Buffer, bytes: Buffer | null]
 const NOTHING = Buffer.alloc(0)
 
@@ -122,7 +122,7 @@ export class PersonWrites {
   #uuids: Operation[] = []
   #moved: Operation[] = []
 
-  /** For `onDamage` see `PersonChanges`. */
+  /** `PersonChanges` explains `onDamage`. */
   constructor(projectId: number, tables: EventTables, onDamage: DamageListener) {
     this.#projectId = projectId
     this.#tables = tables
@@ -131,15 +131,15 @@ export class PersonWrites {
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 
-  /** Adds the uuid of a person that is new or was moved to another number. */
+  /** Adds the uuid of a person that is new, or that was moved to another person number. */
   addUuid(uuid: string, number: number): void {
     const bytes = encodeUuid({ number, deletedAtMs: Number.NaN })
     this.#uuids.push([uuidKey(this.#projectId, uuid), bytes])
   }
 
   /**
-   * Sets the person number that belongs to an id. Pass null if the number equals the id, or if there is no such person
-   * any more.
+   * Sets the person number under which the person with an id is stored. Null: the number equals the id, or there is no
+   * such person any more.
    */
   setNumber(id: number, number: number | null): void {
     const bytes = number === null ? null : numberBytes(number)
@@ -176,8 +176,8 @@ export class PersonWrites {
   }
 
   /**
-   * Stores only the changes of a person since it was stored completely. Returns false if the changes are too large for
-   * this.
+   * Stores the changes of a person since it was stored completely, and nothing else. Returns false if they are too
+   * large, so that the person must be stored completely.
    */
   #storeChanges(entry: PersonEntry): boolean {
     const { state } = entry
@@ -198,7 +198,7 @@ export class PersonWrites {
     const { state, ids } = entry
     const { number, id, uuid, version, isIdentified, createdAtMs, properties } = state
     const key = pairKey(this.#projectId, number)
-    // If only the ids of a person changed, the stored text of its properties is used and not encoded again.
+    // If only the ids of a person have changed, its properties need not be encoded again: the stored text is used.
     const isStored = entry.storedProperties === properties && properties.isUnchanged
     const kept = isStored
       ? attempt(() => peekProperties(this.#tables.persons, key), this.#onDamage)
@@ -246,14 +246,14 @@ export class PersonWrites {
     return { json: directory, bytes: directory.length, jsonBytes, isPaged: true }
   }
 
-  /** Removes the pages of a person from page `first` on. */
+  /** Removes the pages of a person's properties from page `first` on. */
   #removePages(number: number, first: number): void {
     const start = tripleKey(this.#projectId, number, first)
     const end = tripleKey(this.#projectId, number + 1, 0)
     removeRange(this.#tables.person_pages, { start, end })
   }
 
-  /** Removes the records of a deleted or merged person, and stores the time of a deletion. */
+  /** Removes the records of a person that was deleted or merged. For a deletion, its time is stored with the uuid. */
   remove(gone: GonePerson): void {
     const projectId = this.#projectId
     const { number, uuid, deletedAtMs } = gone
@@ -273,7 +273,7 @@ export class PersonWrites {
     removeRows(this.#tables.person_ids, projectId, number, gone.rows)
   }
 
-  /** Writes the indexes. Call it last. */
+  /** Writes the indexes. Call it last in a transaction. */
   finish(): void {
     apply(this.#tables.person_created, this.#created)
     apply(this.#tables.person_emails, this.#emails)
@@ -287,15 +287,15 @@ export class PersonWrites {
     this.#moved = []
   }
 
-  /** Releases the memory of the commit after it is done. */
+  /** Must be called after the commit. Releases the memory of its records. */
   settle(): void {
     this.#slab.clear()
   }
 }
 
-/** Returns whether a person is so small that events may be appended to it as deltas without checking its size. */
+/** Returns whether events may be appended to a person as deltas without checking the size of the person. */
 function isSmall({ storedBytes, state }: PersonEntry): boolean {
-  // A live event has to clear the mark of an imported person, so it must not be appended as a delta.
+  // An imported person is excluded: a live event must clear its mark, and a delta cannot do that.
   return !state.isImported && storedBytes <= DELTA_PERSON_BYTES_MAX
 }
 
@@ -306,8 +306,8 @@ function emailOf(properties: PropertyTable): string | null {
 }
 
 /**
- * Applies operations in the order of their keys, because that is faster. If two operations have the same key, the later
- * one wins.
+ * Makes the writes in the order of their keys, because that is faster. If two of them have the same key, the later one
+ * counts.
  */
 function apply(table: Table, operations: Operation[]): void {
   operations.sort(([a], [b]) => Buffer.compare(a, b))

@@ -7,8 +7,8 @@
  * person that remains is stored under that number, with its own id and uuid. The cost of n merges therefore grows with
  * n log n, whatever their order and direction.
  *
- * Memory is counted in bytes. Changed persons are held until they are stored. `GatheredBytes` counts them, so that a
- * commit is made before they take too much memory. Persons that were only read may be evicted between any two events.
+ * Changed persons are *held*: they stay in memory until they are stored. `GatheredBytes` counts their memory, so that a
+ * commit is made before they take too much. Persons that were only read may be evicted between any two events.
  */
 
 import { withRoom } from '../../rules/analytics/growing-arrays.ts'
@@ -58,14 +58,17 @@ import {
   storedEntry,
 } from './person-writes.ts'
 
-/** The part of the cache that each of the two generations of persons may use. The rest is for groups. */
+/** The fraction of the cache that each of the two generations of persons may use. Groups use the rest. */
 const GENERATION_PART = 3 / 8
 const GROUPS_PART = 1 / 4
-/** The bytes of memory that a person takes in addition to its properties. */
+/** The number of bytes of memory that a person takes in addition to its properties. */
 const PERSON_MEMORY_BYTES = 600
-/** The estimated memory of a removed person, a uuid, a moved id or a delta that waits for the commit. */
+/** The estimated number of bytes that a removed person, a uuid, a moved id or a delta takes until the commit. */
 const NOTE_MEMORY_BYTES = 200
-/** The estimated memory of an id that a merge or a deletion moves, including its records, until the commit. */
+/**
+ * The estimated number of bytes that an id takes until the commit if a merge or a deletion moves it, including its
+ * records.
+ */
 const MOVED_ID_MEMORY_BYTES = 100
 
 /** The persons of one project, for the one writing thread. */
@@ -84,37 +87,37 @@ export class ProjectPersons implements PersonWorld {
   readonly #gathered: GatheredBytes
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
-  /** The counted bytes of the persons in `#young` that may be evicted. */
+  /** The number of bytes of those persons in `#young` that may be evicted. */
   #youngBytes = 0
-  /** The counted bytes of the persons in `#old`, when `#young` last became `#old`. */
+  /** The number of bytes of the persons in `#old`, at the time when they became the older generation. */
   #oldBytes = 0
-  /** The maximum bytes of each of the two generations. */
+  /** The largest number of bytes that each of the two generations may take. */
   #generationBytesMax: number
-  /** By person number: 1 if the person is in memory. */
+  /** For each person number: 1 if the person is in memory, otherwise 0. */
   #areCached = new Uint8Array(0)
-  /** The persons that are not evicted before the next commit, because they have changed or a command uses them. */
+  /** The persons that must not be evicted before the next commit, because they have changed or a command uses them. */
   #held = new Map<number, PersonEntry>()
   #gone = new Map<number, GonePerson>()
-  /** The persons that got deltas since the last commit. */
+  /** The persons that got deltas since the last commit. They were not read. */
   #unread: number[] = []
   /** The uuids of persons that are new or got another number since the last commit. */
   readonly #uuids = new Map<string, number>()
   /**
-   * For each person that was moved to another number since the last commit: its id and its person number. Null means
-   * that the number equals the id.
+   * For each person that was moved to another number since the last commit: its id -> its person number. Null: the
+   * number equals the id again, or there is no such person any more.
    */
   readonly #moved = new Map<number, number | null>()
   #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
-  /** The new deletion jobs that are not stored yet, oldest first. */
+  /** The new erasure jobs, which are not stored yet, oldest first. */
   newJobs: readonly OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #haveGroupTypesChanged = false
 
   /**
-   * `lastDistinctId` returns the newest stored distinct ID number. For `onDamage` see `PersonChanges`. `gathered`
-   * counts the memory for the next commit.
+   * `lastDistinctId` returns the largest stored distinct ID number. `PersonChanges` explains `onDamage`. `gathered`
+   * counts the memory of the changes that wait for the next commit.
    */
   constructor(
     projectId: number,
@@ -147,8 +150,9 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Begins an event. `distinctId` is its distinct ID number (0 if unknown); `event` is null if there is no event.
-   * Persons may be evicted now, so the caller must no longer use a person that it got earlier and that is not held.
+   * Must be called before each event. `distinctId` is the distinct ID number of the event, or 0 if it is unknown.
+   * `event` is null if there is no event. Persons may be evicted now, so the caller must no longer use a person that it
+   * got earlier, unless that person is held.
    */
   beginEvent(event: PersonEvent | null, distinctId: number): void {
     this.ids.setCurrent(event, distinctId)
@@ -167,8 +171,9 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Appends a delta to the stored changes instead of reading the person. Call it only for a person that is not in
-   * memory and is small: some dozens of such events must not be able to exceed the limit for its properties.
+   * Changes the person of an event without reading it, by a delta. Returns true if that was done or nothing had to
+   * change. Returns false if the person must be read instead: if it is in memory already, has no room for a delta, or
+   * is so large that the limit for its properties must be checked.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -176,12 +181,12 @@ export class ProjectPersons implements PersonWorld {
     const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#areCached[number] === 1) return false
     const { changes } = this.#writes
-    // An event with an e-mail address changes the index of addresses. The previous address must be read for that, so no
-    // delta is appended.
+    // An e-mail address also changes the index of addresses. That needs the previous address, so the person must be
+    // read.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
     const delta = deltaOf(properties, automatic)
     if (delta === null) return true
-    // Each decision about the person parses all of its deltas, so they must be short.
+    // Each decision about the person parses all of its deltas, so a delta must be short.
     if (delta.length > DELTA_UNITS_MAX) return false
     changes.append(number, delta)
     this.#unread.push(number)
@@ -266,7 +271,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = true
   }
 
-  /** Changes the facts about a group type. Omitted facts stay the same. */
+  /** Changes the facts about a group type. Facts that are not given stay the same. */
   describeGroupType(typeIndex: number, facts: Partial<GroupTypeFacts>): void {
     const { groupTypeFacts } = this.counters
     while (groupTypeFacts.length <= typeIndex) groupTypeFacts.push(null)
@@ -279,8 +284,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Deletes a group type with all its groups. A new type may then use the index. Groups in events up to `lastSequence`
-   * do not count for the new type.
+   * Deletes a group type with all its groups. Another type may then get its index. Groups in events up to the sequence
+   * number `lastSequence` do not count for that type.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -301,7 +306,7 @@ export class ProjectPersons implements PersonWorld {
     this.#groups.update(group)
   }
 
-  /** Returns the person with an id, or null. It stays in memory until the next commit. */
+  /** Returns the person with an id, or null. The person is held until the next commit. */
   personById(id: number): PersonState | null {
     if (!Number.isInteger(id) || id < 1 || id > this.counters.lastPerson) return null
     const moved = this.#moved.get(id)
@@ -313,7 +318,7 @@ export class ProjectPersons implements PersonWorld {
     return person?.id === id ? person : null
   }
 
-  /** Returns the person with a uuid, or null. It stays in memory until the next commit. */
+  /** Returns the person with a uuid, or null. The person is held until the next commit. */
   personByUuid(uuid: string): PersonState | null {
     const known = this.#uuids.get(uuid)
     const number = known ?? loadUuid(this.#tables.person_uuids, this.projectId, uuid)?.number
@@ -322,7 +327,7 @@ export class ProjectPersons implements PersonWorld {
     return person?.uuid === uuid ? person : null
   }
 
-  /** Returns the distinct ID numbers of a person in the order of their links. */
+  /** Returns the distinct ID numbers of a person, in the order in which they were linked. */
   idsOf(person: PersonState): readonly number[] {
     return this.#idsOf(this.#entry(person.number))
   }
@@ -346,13 +351,13 @@ export class ProjectPersons implements PersonWorld {
     return id === 0 ? 0 : this.owners.ownerOf(id)
   }
 
-  /** Gives one distinct_id of a person to a new person. */
+  /** Takes a distinct_id from its person and gives it to `person`, which is new and is created with it. */
   separate(person: PersonState, distinctId: number): void {
     this.owners.separate(distinctId, person.number)
     this.#create(person, distinctId)
   }
 
-  /** Removes all ids of a person except one. The other ids must belong to other persons already. */
+  /** Removes all ids of a person except one. The other ids must already belong to other persons. */
   keepOnly(person: PersonState, distinctId: number): void {
     this.#entry(person.number).ids.keepOnly(distinctId)
     this.owners.separate(distinctId, person.number)
@@ -375,7 +380,7 @@ export class ProjectPersons implements PersonWorld {
     this.#remove(entry, deletedAtMs)
   }
 
-  /** Adds an entry to the activity log of the person with an id. */
+  /** Adds an entry to the activity log of a person, given by its id. */
   addActivity(id: number, view: ActivityView): void {
     this.#areCountersChanged = true
     this.#activity.push([++this.counters.activity, id, view])
@@ -398,7 +403,7 @@ export class ProjectPersons implements PersonWorld {
     return this.counters.jobs
   }
 
-  /** The numbers of the persons that were changed or removed since the last commit. */
+  /** The numbers of the persons that were changed or removed since the last commit, each only once. */
   get changedPersons(): readonly number[] {
     return [...new Set([...this.#held.keys(), ...this.#gone.keys(), ...this.#unread])]
   }
@@ -408,13 +413,13 @@ export class ProjectPersons implements PersonWorld {
     return this.#unread.length > 0
   }
 
-  /** Returns the number of a new cohort. */
+  /** Returns a number for a new cohort. */
   nextCohort(): number {
     this.#areCountersChanged = true
     return ++this.counters.cohorts
   }
 
-  /** Records that a cohort has stored members. From then on, merges and deletions of persons update them. */
+  /** Records that a cohort has stored members. From then on, a merge or a deletion of a person updates them. */
   storeMembers(cohort: number): void {
     const { staticCohorts } = this.counters
     if (staticCohorts.includes(cohort)) return
@@ -423,8 +428,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Marks a person to be stored completely, with its deltas applied. Returns false if there is no such person. The
-   * person is not cached.
+   * Makes the next commit store a person completely, with its deltas applied. Returns false if there is no such person.
+   * The person does not stay in the cache.
    */
   fold(number: number): boolean {
     const entry = this.#cached(number) ?? this.#load(number, false)
@@ -435,7 +440,7 @@ export class ProjectPersons implements PersonWorld {
     return true
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Stores all changes. Call it only within a write transaction. */
   store(): void {
     const { projectId, counters, owners } = this
     const tables = this.#tables
@@ -467,7 +472,10 @@ export class ProjectPersons implements PersonWorld {
     store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
-  /** Call it after a commit has stored everything. It also sets the maximum bytes of the cache. */
+  /**
+   * Must be called after a commit: all changes count as stored from then on. Also sets the largest number of bytes that
+   * the cache may take.
+   */
   settle(cacheBytesMax: number): void {
     const held = this.#held
     this.#held = new Map()
@@ -490,8 +498,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Sets the maximum bytes of the cache and evicts persons beyond it. Must not be called between two calls for the same
-   * event.
+   * Sets the largest number of bytes that the cache may take, and evicts persons if it takes more. Must not be called
+   * while an event is being processed.
    */
   limitCache(bytesMax: number): void {
     this.#generationBytesMax = bytesMax * GENERATION_PART
@@ -501,7 +509,7 @@ export class ProjectPersons implements PersonWorld {
     if (this.#oldBytes > this.#generationBytesMax) this.#rotate()
   }
 
-  /** The estimated bytes of persons and groups that are only cached. */
+  /** The estimated number of bytes of the persons and groups that are only cached and not held. */
   get cachedBytes(): number {
     let oldBytes = 0
     for (const [number, { state }] of this.#old) {
@@ -520,7 +528,7 @@ export class ProjectPersons implements PersonWorld {
     return entry.state
   }
 
-  /** Holds a person in memory until the next commit. */
+  /** Holds a person: it stays in memory until the next commit. */
   #hold(entry: PersonEntry): void {
     const { state } = entry
     if (this.#held.has(state.number)) return
@@ -529,14 +537,14 @@ export class ProjectPersons implements PersonWorld {
     this.#held.set(state.number, entry)
   }
 
-  /** Counts the current memory of a held person. */
+  /** Counts the memory that a held person takes now, instead of what was counted before. */
   #countHeld(state: PersonState): void {
     const bytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
     this.#gathered.bytes += bytes - state.countedBytes
     state.countedBytes = bytes
   }
 
-  /** Caches a person that was held and is stored now. */
+  /** Puts a person back into the cache that was held until the commit. */
   #keep(entry: PersonEntry): void {
     const { state } = entry
     const { number } = state
@@ -553,8 +561,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Turns the younger generation into the older one. The persons of the previous older generation are evicted, unless
-   * they are held.
+   * Turns the younger generation into the older one. The persons of the former older generation are evicted, unless
+   * they are held or in the younger generation too.
    */
   #rotate(): void {
     for (const number of this.#old.keys()) {
@@ -566,7 +574,7 @@ export class ProjectPersons implements PersonWorld {
     this.#youngBytes = 0
   }
 
-  /** Caches a person that was just read or created. */
+  /** Puts a person into the cache that was just read or created. */
   #cache(number: number, entry: PersonEntry): void {
     this.#areCached = withRoom(this.#areCached, number)
     this.#areCached[number] = 1
@@ -600,8 +608,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Returns all distinct ID numbers of a person in a new list. The list does not change when the person gets further
-   * ids.
+   * Returns all distinct ID numbers of a person in a new array, which does not change when the person gets further ids.
    */
   #idsOf({ ids, state }: PersonEntry): readonly number[] {
     return ids.all(this.#tables.person_ids, this.projectId, state.number)
@@ -638,7 +645,9 @@ export class ProjectPersons implements PersonWorld {
     this.#areCached[number] = 0
   }
 
-  /** Merges two persons: `person` gets the number and all distinct_ids of the person in `entry`, which is removed. */
+  /**
+   * The last step of a merge: from now on, `person` has the person number of the person in `entry`, which is removed.
+   */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry
     const { number } = former
@@ -646,8 +655,8 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes -= former.countedBytes
     if (former.id !== number) this.#moved.set(former.id, null)
     this.#moved.set(person.id, person.id === number ? null : number)
-    // The uuid of the removed person is stored with a number that now belongs to another person. The uuid must no
-    // longer lead to a person.
+    // The uuid of the removed person is stored with a number that now belongs to `person`. So the record of that uuid
+    // must be changed, because it must no longer lead to a person.
     this.#setUuid({ uuid: former.uuid, number: person.number })
     person.number = number
     person.isUnsaved = true
@@ -668,7 +677,7 @@ export class ProjectPersons implements PersonWorld {
     return entry
   }
 
-  /** Returns a person that must exist. */
+  /** Returns the entry of a person that must exist. */
   #entry(number: number): PersonEntry {
     const entry = this.#cached(number) ?? this.#load(number)
     if (entry === null) throw new Error(`person ${number} is missing`)

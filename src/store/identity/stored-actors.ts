@@ -1,4 +1,4 @@
-/** The persons and groups of a project for queries, in the snapshot of the reader. */
+/** Gives queries access to the persons and groups of a project, in the snapshot of the reader. */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../../rules/filters/filter-group.ts'
 import {
@@ -21,10 +21,10 @@ export class StoredActors implements ActorSource {
   readonly #tables: EventTables
   readonly #projectId: number
   readonly #idTexts: (record: PersonRecord, idsMax: number) => readonly string[]
-  /** Caches the locations of changes, because persons with neighboring numbers have theirs in the same record. */
+  /** Caches the locations of changes. Persons with neighboring numbers have these locations in one record. */
   readonly #places: CachedRanges
 
-  /** `idTexts` returns the first ids of a person. */
+  /** `idTexts` returns the texts of the first ids of a person. */
   constructor(
     tables: EventTables,
     projectId: number,
@@ -66,7 +66,8 @@ export class StoredActors implements ActorSource {
   *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {
     const { start, end } = keysOf(this.#projectId)
     const { person_created, person_uuids } = this.#tables
-    // The index of creation times starts with the newest person, but the index of ids starts with the smallest id.
+    // An iteration over the index of creation times begins with the newest person, and one over the index of ids with
+    // the smallest id. So the direction depends on the index.
     const isReverse = isDescending === (order === 'id')
     const range = isReverse ? { start: end, end: start, reverse: true } : { start, end }
     const table = order === 'id' ? person_uuids : person_created

@@ -10,8 +10,7 @@ import { crc32 } from 'node:zlib'
 import { Packr } from 'msgpackr'
 import { DamagedRecordError } from '../faults.ts'
 
-// The option `useRecords` is off because with it, the meaning of packed bytes would depend on the values that were
-// packed before them.
+// `useRecords` is off. With it, the meaning of packed bytes would depend on values that were packed earlier.
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
 /** The number of bytes that `seal` adds. */
@@ -22,7 +21,7 @@ export function pack(value: unknown): Buffer {
   return PACKR.pack(value)
 }
 
-/** Decodes the result of `pack`. The caller knows the type that it packed. */
+/** Decodes the result of `pack`. The caller must know the type of the packed value. */
 export function unpack(bytes: Uint8Array): unknown {
   return PACKR.unpack(bytes) as unknown
 }
@@ -69,8 +68,8 @@ export function unseal(
 }
 
 /**
- * Returns the memory of an array as bytes, in the form in which it is stored. The stored form is little-endian, and so
- * is the memory on every machine on which Node.js is used in practice.
+ * Returns the memory of an array as the bytes to store, without a copy. Stored numbers are little-endian, and so is the
+ * memory of every machine on which Node.js is used in practice.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)

@@ -1,6 +1,6 @@
 /**
- * Makes sure that LMDB never writes to a full disk. If the write of a page fails, lmdb-js formats a message into a
- * buffer that can be too short, and damages the heap of the process. A transaction may therefore commit only if the
+ * Makes sure that LMDB never writes to a full disk. If LMDB fails to write a page, lmdb-js writes an error message into
+ * a buffer that can be too short, and damages the heap of the process. A transaction may therefore commit only if the
  * data file already has enough room for every page that the transaction can write:
  *
  *     | pages up to the last one, in use or free | zeros, which no other file can take |
@@ -10,17 +10,17 @@
  * process can write to the file. If the disk has no room, writing the zeros fails instead of the commit, and the
  * transaction is rolled back. The zeros do no harm, because LMDB never reads a page after the last one.
  *
- * While the disk has plenty of free space, nothing of this is done.
+ * While the disk has plenty of free space, all of this is skipped.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
-/** Zeros are written in multiples of this many bytes, so that not every transaction has to write some. */
+/** The unit in which zeros are written, in bytes. It is so large that not every transaction has to write zeros. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
-/** Zeros are cut off the end of the file in multiples of this many bytes. */
+/** The unit in which zeros are cut off the end of the file, in bytes. */
 const CUT_STEP_BYTES = 4096
 /**
  * File systems that write each changed page to a new location. Zeros in the file reserve no space on them, so the disk
@@ -30,7 +30,7 @@ const COPYING_FILE_SYSTEMS: ReadonlySet<number> = new Set([0x9123683e, 0x2fc12fc
 /** The number of free bytes that such a file system needs for each written byte, including its own metadata. */
 const COPYING_FACTOR = 2
 
-/** The room inside one data file. */
+/** The room in one data file and on its disk for the pages that a transaction writes. */
 export class DataFileRoom {
   readonly #folder: string
   /**
@@ -44,21 +44,22 @@ export class DataFileRoom {
   }
 
   /**
-   * The number of bytes that this process could still write to the disk. All members of this class throw errors of the
-   * file system.
+   * The free disk space that this process may use, in bytes. This and all other members of the class may throw errors
+   * of the file system.
    */
   get freeDiskBytes(): number {
     return this.#disk().freeBytes
   }
 
-  /** Returns the number of bytes of the file after its last used page, which ends at `usedBytes`. */
+  /** Returns the number of bytes between the last used page, which ends at `usedBytes`, and the end of the file. */
   insideBytes(usedBytes: number): number {
     return Math.max(0, fstatSync(this.#descriptor()).size - usedBytes)
   }
 
   /**
-   * Ensures that pages of `bytes` bytes can be written to a file whose last page ends at `usedBytes`. Throws an error
-   * with the code ENOSPC if they cannot. Call it only within a write transaction, or while no other process writes.
+   * Makes sure that a transaction can write pages with `bytes` bytes in total. `usedBytes` is the offset at which the
+   * last page of the file ends. Throws an error with the code ENOSPC if there is not enough room. Call it only within a
+   * write transaction, or while no other process writes.
    */
   require(bytes: number, usedBytes: number): void {
     const { freeBytes, isCopying } = this.#disk()
@@ -94,8 +95,8 @@ export class DataFileRoom {
   }
 
   /**
-   * Cuts `bytes` zero bytes, rounded up, off the end of a file of `size` bytes. Throws ENOSPC if the rounded number is
-   * more than `spareBytes`.
+   * Cuts at least `bytes` bytes of zeros off the end of a file of `size` bytes, in whole units. Throws ENOSPC if that
+   * is more than the `spareBytes` that may be cut off.
    */
   #cut(size: number, bytes: number, spareBytes: number): void {
     const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES
@@ -115,8 +116,8 @@ export class DataFileRoom {
 }
 
 /**
- * Returns an error with the text that the file system uses for a full disk, so that another thread also recognizes it
- * as such.
+ * Returns an error with the same text as an error of the file system about a full disk. Errors that come from another
+ * thread are recognized by their text.
  */
 function noSpace(bytes: number): Error {
   const text = `ENOSPC: no space left on device, write (${Math.ceil(bytes)} bytes for the data file)`

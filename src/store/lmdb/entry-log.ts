@@ -1,6 +1,6 @@
 /**
- * Activity logs: entries that say who changed which object. Entries are listed by project or by the changed object (the
- * subject), and are never removed.
+ * Activity logs: entries that say which user changed which object, and how. Entries can be listed for a project or for
+ * one changed object (the *subject*). They are never removed.
  */
 import type { Entries } from '../../base/pages.ts'
 import type { Table } from './environment.ts'
@@ -31,8 +31,8 @@ export function storeEntry(
 }
 
 /**
- * Returns at most `limit` entries of one subject, or of the whole project if `subject` is null, newest first, without
- * the newest `offset` entries. Throws `DamagedRecordError`.
+ * Returns a page of the entries of one subject, or of the whole project if `subject` is null, newest first: at most
+ * `limit` entries, after skipping the newest `offset` entries. Throws `DamagedRecordError`.
  */
 export function listEntries(
   { entries, items }: EntryTables,

@@ -39,14 +39,22 @@ export type Table = Database<Buffer, Buffer> & { readonly name: string }
 /** The range of keys to read from a table, and the order in which they are read. */
 export type Range = RangeOptions
 
-/** The address space reserved for one environment. It costs no memory and no disk space. */
+/**
+ * The address space that is reserved for one environment, in bytes. The reservation takes no memory and no disk space.
+ */
 const MAP_BYTES = 256 * 1024 ** 3
 const META_PAGES = 2
 /** The unit of `blocks` in the result of stat(2). */
 const DISK_BLOCK_BYTES = 512
-/** Runs of fewer free pages are not released, because the file system would have to record every gap. */
+/**
+ * The smallest run of free pages that is released. The file system has to keep a record of every gap, which is not
+ * worth it for fewer pages.
+ */
 const RELEASED_RUN_PAGES_MIN = 8
-/** The number of pages that one system call releases. A read of the data file may have to wait for the call. */
+/**
+ * The largest number of pages that one system call releases. A read of the data file may have to wait until the call
+ * ends.
+ */
 const RELEASED_RANGE_PAGES = 2048
 /** Matches a line of the reader table in the form of lmdb.h: process, thread, and then a transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
@@ -55,30 +63,28 @@ const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
-/** Collects the writes of an environment's transactions, and decides whether each transaction may commit. */
+/** Sees all writes of an environment's transactions, and decides for each transaction whether it may commit. */
 export interface WriteCapture {
   /** The folder that contains all environments. */
   readonly path: string
   readonly name: string
   /**
-   * Called at the end of each transaction that wrote something. If it returns false, the transaction is rolled back.
+   * Called at the end of each transaction that wrote something, with the writes. If it returns false, the transaction
+   * is rolled back.
    */
   readonly mayCommit: (environment: Environment, writes: WriteSet) => boolean
 }
 
 let capture: WriteCapture | null = null
 
-/**
- * Sets where writes are captured. It applies to environments that this thread opens after the call. Null ends the
- * capture.
- */
+/** Captures the writes of environments that this thread opens after the call. Null ends the capture. */
 export function captureWrites(wanted: WriteCapture | null): void {
   capture = wanted
 }
 
 /**
- * Returns a table that also appends its writes to the list that `writes` returns. If `writes` returns null, nothing is
- * captured.
+ * Makes a table add its writes to the list that `writes` returns, in addition to making them. While `writes` returns
+ * null, nothing is added.
  */
 function captureTable(name: string, table: Table, writes: () => Write[] | null): Table {
   const note = (key: Buffer, value: Buffer | null): void => {
@@ -104,39 +110,42 @@ function captureTable(name: string, table: Table, writes: () => Write[] | null):
 export interface EnvironmentOptions<Name extends string = string> {
   /** The folder that contains all environments. */
   readonly dataDir: string
-  /** The folder of this environment: `log`, `events` or `flags`. */
+  /** The name of the environment, which is also the name of its folder: `log`, `events` or `flags`. */
   readonly name: string
   readonly tables: readonly Name[]
-  /** If true, the environment must exist, and nothing is written, not even empty tables. */
+  /** If true, the environment must exist, and nothing is written: missing tables are not created. */
   readonly isReadOnly?: boolean
   /**
-   * If true, a transaction returns before it is on the disk. Readers see it at that moment, and it reaches the disk a
-   * little later.
+   * If true, a transaction returns before it is on the disk. Readers see its changes at that moment, and they reach the
+   * disk a little later.
    */
   readonly isFlushDeferred?: boolean
-  /** If true, writes are not captured even if `captureWrites` asks for them. */
+  /** If true, the writes of this environment are not captured, even after a call of `captureWrites`. */
   readonly isUncaptured?: boolean
-  /** Is told how much room the data file has, and how much of this room transactions use. */
+  /** Receives the room in the data file, and the number of bytes that a transaction needs. */
   readonly diskRoom?: DiskRoom | undefined
 }
 
-/** An open environment. A thread opens a folder only once, and closes it before the thread ends. */
+/** An open environment. A thread may open a folder only once at a time, and must close it before the thread ends. */
 export class Environment<Name extends string = string> {
-  /** The opened tables. Reading a table that does not exist throws `OperatorError`. */
+  /** The tables that were asked for, by name. Reading a table that does not exist throws `OperatorError`. */
   readonly tables: Readonly<Record<Name, Table>>
   readonly #path: string
   readonly #root: RootDatabase<Buffer, Buffer>
-  /** The opened tables. A value is undefined if the table does not exist and the environment is read-only. */
+  /**
+   * All opened tables. A value is undefined if the table does not exist and cannot be created, because the environment
+   * is read-only.
+   */
   readonly #tables = new Map<string, Table | undefined>()
-  /** The capture of writes, or null if the writes of this environment are not captured, which is the usual case. */
+  /** Receives the writes of this environment. Usually null: the writes are not captured. */
   readonly #capture: WriteCapture | null
-  /** The writes of the captured transaction that is running, otherwise null. */
+  /** The writes of the transaction that is running, if they are captured, otherwise null. */
   #writes: Write[] | null = null
   #nextCheckMs = 0
-  /** The room in the data file. Null if the environment is read-only. */
+  /** The room in the data file. Null if the environment is read-only, because nothing is written then. */
   readonly #room: DataFileRoom | null
   readonly #diskRoom: DiskRoom | undefined
-  /** For each table, the changes that the running transaction made. */
+  /** For each table, the changes of the transaction that is running. */
   readonly #changes = new Map<string, TableChanges>()
   #isWriting = false
 
@@ -179,11 +188,11 @@ export class Environment<Name extends string = string> {
       const value = this.#tables.get(name)
       Object.defineProperty(tables, name, value ? { value } : { get: () => this.table(name) })
     }
-    // For each of the names, the object has a property.
+    // The object has a property for each of the names.
     this.tables = tables as Record<Name, Table>
   }
 
-  /** Opens every existing table, whatever version created it, and returns the names. */
+  /** Opens every existing table, whatever version of Tenrec created it, and returns the names. */
   openAll(): readonly string[] {
     const names = this.#names()
     for (const name of names) this.#tables.set(name, this.#open(name))
@@ -192,9 +201,9 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Pins the current state. The `entries` of the result can be read over many turns of the event loop, until `release`.
-   * Meanwhile the file cannot reuse deleted pages and grows, so release the state soon. Tables that are opened later
-   * cannot be read through the result.
+   * Pins the current state, so that its `entries` can be read over many turns of the event loop, until `release`. As
+   * long as a state is pinned, LMDB cannot reuse deleted pages, and the file grows. So release it soon. Tables that are
+   * opened later cannot be read through the result.
    */
   pin(): PinnedEnvironment {
     return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
@@ -202,7 +211,7 @@ export class Environment<Name extends string = string> {
 
   /**
    * Pins the newest state of the data file, for a caller that reads the pages of the file itself. Other processes may
-   * write to the file at the same time. If the file changes too often, returns null.
+   * write to the file at the same time. Returns null if they change the file so often that no state could be pinned.
    */
   pinNewest(): PinnedState | null {
     const file = join(this.#path, 'data.mdb')
@@ -210,8 +219,8 @@ export class Environment<Name extends string = string> {
       const state = newestState(file)
       this.refresh()
       const pin = this.pin()
-      // If the file has changed in between, the pinned state may differ from `state`, or the meta page may have been
-      // read while another process was writing it.
+      // If the file has changed since it was read, the pinned state may be newer than `state`, or the meta page was
+      // read while another process was writing it. Then try again.
       if (newestState(file).meta.equals(state.meta)) return { state, pin }
       pin.release()
     }
@@ -235,8 +244,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Runs `action` in one write transaction and returns when the transaction is durable (see `isFlushDeferred`). Throws
-   * the error of `action`, or `CommitFailedError`.
+   * Runs `action` in one write transaction and returns its result when the transaction is durable. With
+   * `isFlushDeferred`, it returns a little earlier. Throws the error of `action`, or `CommitFailedError`.
    */
   write<T>(action: () => T): T {
     const capturing = this.#capture
@@ -254,13 +263,13 @@ export class Environment<Name extends string = string> {
     } finally {
       this.#writes = null
     }
-    // The transaction has run, so the result is there.
+    // The transaction has run `action`, so its result is there.
     return given[0] as T
   }
 
   /**
-   * Runs `action` in one write transaction. The action must not change anything that a reader can see. Examples are a
-   * merge of segments and the rebuild of an index.
+   * Runs `action` in one write transaction. The action must not change anything that a reader can see: it may, for
+   * example, merge segments or rebuild an index.
    */
   rearrange<T>(action: () => T): T {
     return this.#write(this.#checked(action), true)
@@ -315,14 +324,14 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns three numbers of bytes: free on the disk, after the last page of the data file (0 while the disk has plenty
-   * of space), and used in the data file.
+   * Returns three numbers of bytes: `diskBytes` are free on the disk. `insideBytes` are in the data file after its last
+   * page, or 0 while the disk has plenty of space. `usedBytes` are used in the data file.
    */
   room(): { readonly diskBytes: number; readonly insideBytes: number; readonly usedBytes: number } {
     const { lastPageNumber, pageSize } = statisticsOf(this.#root)
     const endBytes = (lastPageNumber + 1) * pageSize
     const diskBytes = this.#room?.freeDiskBytes ?? 0
-    // If the disk has plenty of space, this number is not used, so the file need not be opened to find it.
+    // While the disk has plenty of space, `insideBytes` does not matter, so the file is not opened to find it out.
     const isPlenty = diskBytes >= DISK_PLENTY_BYTES
     const insideBytes = isPlenty ? 0 : (this.#room?.insideBytes(endBytes) ?? 0)
     return { diskBytes, insideBytes, usedBytes: endBytes - this.freeBytes() }
@@ -337,7 +346,8 @@ export class Environment<Name extends string = string> {
 
   #write<T>(action: () => T, isRearranging = false): T {
     const now = SYSTEM_CLOCK.monotonic()
-    // A reader prevents the reuse of pages, even after its process has ended. The data file would then keep growing.
+    // Remove readers whose process has ended. Such a reader would prevent that pages are reused, and the data file
+    // would keep growing.
     if (now >= this.#nextCheckMs) {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
@@ -373,8 +383,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns the number of bytes in pages of the data file that no open table uses. Writes take these pages first. The
-   * number is as of the last `refresh` or write. It takes about 20 us for each table.
+   * Returns the number of free bytes in the data file: those in pages that no open table uses. Writes take these pages
+   * first. The number describes the state at the last `refresh` or write. It takes about 20 us for each table.
    */
   freeBytes(): number {
     const root = statisticsOf(this.#root)
@@ -398,22 +408,23 @@ export class Environment<Name extends string = string> {
    * Releases free pages to the file system, starting at page `from`, and at most about `bytesMax` bytes. For LMDB, the
    * pages stay free pages of the data file. They take space on the disk again when LMDB writes to them.
    *
-   * The newest state is flushed first. Then the pages that LMDB could overwrite now are released. No state that is
-   * being read uses these pages, and no state that may become current after a crash. The write transaction prevents
-   * LMDB from using the pages in the meantime. If this process is killed, `lockDescriptor` still keeps other processes
-   * from writing. Runs of fewer than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of
+   * The newest state is flushed first. Then the pages that LMDB could overwrite now are released. These pages are not
+   * used by any state that is being read, nor by any state that may become current after a crash. The write transaction
+   * prevents LMDB from using the pages in the meantime. `lockDescriptor` holds the lock on the data directory. If this
+   * process is killed, the helper program keeps that lock until it ends, so that no other process writes in the
+   * meantime. Runs of fewer than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of
    * free pages is inconsistent.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
-    // The transaction writes nothing, so its commit changes nothing. If it were aborted instead, LMDB would discard its
-    // cached list of free pages and read the list again.
+    // The transaction writes nothing, so its commit changes nothing. It is not aborted, because LMDB would then discard
+    // its cached list of free pages and read the list again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
     }, true)
-    // The transaction has run, so the result is there.
+    // The transaction has run `action`, so its result is there.
     return released[0] as ReleasedPages
   }
 
@@ -445,8 +456,8 @@ export class Environment<Name extends string = string> {
     const descriptor = openSync(path, 'r+')
     try {
       // A process that defers its flushes may have written the newest state only to memory. After a power cut, an older
-      // state would be current again, and it may use these pages. If everything is on the disk already, the call is
-      // fast.
+      // state would be current again, and it may use these pages. So the file is flushed first. If everything is on the
+      // disk already, that is fast.
       fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)
@@ -478,7 +489,7 @@ export class Environment<Name extends string = string> {
 
   /**
    * Removes the readers whose process has ended from the reader table, and returns their number. The first write calls
-   * this, and later writes call it from time to time. When a thread ends, it removes its own entry.
+   * this, and later writes call it from time to time. A thread that ends removes its own entry itself.
    */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
@@ -511,7 +522,7 @@ export class Environment<Name extends string = string> {
     })
   }
 
-  /** Returns whether all these tables exist. LMDB stores the names of tables as keys of its main tree. */
+  /** Returns whether all these tables exist. */
   #hasAll(tables: readonly string[]): boolean {
     const names = new Set(this.#names())
     return tables.every((name) => names.has(name))
@@ -528,8 +539,8 @@ export class Environment<Name extends string = string> {
 }
 
 /**
- * Makes the files readable only for their owner, because LMDB creates them readable for everyone. The mode of another
- * user's files stays. A file that was removed while another thread has it open is skipped.
+ * Makes the files readable only for their owner, because LMDB creates them readable for everyone. Files of another user
+ * keep their mode. A file that was removed is skipped: another thread may still have it open.
  */
 function hideFiles(folder: string): void {
   for (const name of ['data.mdb', 'lock.mdb']) {
@@ -547,11 +558,11 @@ interface TreePages {
   readonly overflowPages: number
 }
 
-/** The statistics of a tree and its file. lmdb-js returns them, but its types do not declare them. */
+/** The statistics of a tree and of its file, as lmdb-js returns them. Its types do not declare them. */
 interface TreeStatistics extends TreePages {
   readonly pageSize: number
   readonly lastPageNumber: number
-  /** The tree that lists the free pages. */
+  /** The statistics of the tree that lists the free pages. */
   readonly free: TreePages
 }
 

@@ -39,15 +39,15 @@ const STANDING_KEY = stateKey('position')
 const STANDING_NUMBERS = 4
 
 /**
- * The progress of processing, and how often persons were folded, that is, stored completely without deltas. All of this
- * is in one record, because each flag decision reads it. The first `done` events of the block after `position` are
- * stored, and `dropped` of them were dropped.
+ * The progress of processing, and the number of *folds*: how often persons were stored completely, instead of as
+ * changes. All of this is in one record, because each flag decision reads it. The first `done` events of the block
+ * after `position` are stored, and `dropped` of them were dropped.
  */
 export interface Standing {
   readonly position: number
   /**
-   * The number of folds. It also increases when a commit changes persons without changing `position`, so that caches
-   * notice the change.
+   * The number of folds. It also increases when a commit changes persons without changing `position`. Caches compare it
+   * to notice the change.
    */
   readonly folds: number
   readonly done: number
@@ -74,7 +74,10 @@ export function storeStanding(table: Table, standing: Standing): void {
   store(table, STANDING_KEY, bytes)
 }
 
-/** How far the log and the flags were when `events` was last written. */
+/**
+ * How far the log and the flags were when `events` was last written. If one of them is at an earlier point now, it has
+ * lost data.
+ */
 export interface Witness {
   readonly logThrough: number
   readonly flagsVersion: number
@@ -89,8 +92,8 @@ export function readWitness(table: Table): Witness {
 }
 
 /**
- * Stores each number of `seen` that is larger than the one in `last`. Returns the numbers that are stored afterward.
- * Call it only within a write transaction.
+ * Stores those numbers of `seen` that are larger than in `last`. Returns the numbers that are now stored. Call it only
+ * within a write transaction.
  */
 export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {
   if (seen.logThrough > last.logThrough) storeNumber(table, 'log_through', seen.logThrough)

@@ -1,25 +1,29 @@
 /**
- * Decides when free pages of a data file are released to the file system by `Environment.releasePages`. The pages that
- * normal work frees are soon used again, so releasing them would only cost time. A pass through the file starts only
- * when free pages take much more disk space than normal work needs, for example after a retention run. The pass
- * releases some megabytes at a time.
+ * Decides when free pages of a data file are released to the file system by `Environment.releasePages`. Pages that
+ * become free in normal work are soon used again, so releasing them would only cost time. A pass through the file
+ * starts only when free pages take much more disk space than normal work needs, for example after a retention run. The
+ * pass releases some megabytes at a time.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Environment } from './environment.ts'
 
 /**
- * A pass starts if free pages take at least this many bytes on the disk, and at least this fraction of the used bytes.
+ * A pass starts if the free pages on the disk have at least `RELEASED_BYTES_MIN` bytes, and at least 1 / `USED_DIVISOR`
+ * of the bytes of the used pages.
  */
 const RELEASED_BYTES_MIN = 64 * 1024 ** 2
 const USED_DIVISOR = 8
-/** The bytes that one write transaction releases. It takes 0.1 to 0.2 s, or 30 ms while events arrive. */
+/**
+ * The largest number of bytes that one write transaction releases. That takes 0.1 to 0.2 s, or 30 ms with the smaller
+ * number, which is used while events arrive.
+ */
 const STEP_BYTES = 64 * 1024 ** 2
 const BUSY_STEP_BYTES = 8 * 1024 ** 2
-/** The minimum time between two passes, and between a failure and the next attempt, in milliseconds. */
+/** The minimum time between two passes, and the time between a failure and the next attempt, in milliseconds. */
 const PAUSE_MS = 60_000
 const FAILURE_PAUSE_MS = 600_000
 
-/** The result of a pass through the file. */
+/** The result of a pass through the data file. */
 export interface ReleaseNews {
   /** The number of bytes that the pass released to the file system. */
   readonly bytes: number
@@ -27,13 +31,16 @@ export interface ReleaseNews {
   readonly failure: string | null
 }
 
-/** The options of the release of free pages. */
+/** What the release of free pages needs from its surroundings. */
 export interface FreePageReleaseOptions {
   readonly environment: Pick<Environment, 'releasePages' | 'reusableBytes' | 'room'>
-  /** The descriptor for `Environment.releasePages`. If undefined, nothing is released. */
+  /**
+   * The file descriptor of the lock on the data directory, for `Environment.releasePages`. If undefined, nothing is
+   * released.
+   */
   readonly lockDescriptor: number | undefined
   readonly clock: Clock
-  /** A pass starts if free pages take at least this many bytes. Default: 64 MiB. */
+  /** Replaces the number of bytes of free pages from which on a pass starts. Default: 64 MiB. */
   readonly bytesMin?: number | undefined
 }
 
@@ -44,8 +51,8 @@ export class FreePageRelease {
   /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
   /**
-   * The bytes of free pages that the last pass could not release. For some time, these bytes do not count when the
-   * object decides whether to start a new pass.
+   * The number of bytes of free pages that the last pass could not release. For some time, they are subtracted before
+   * the object decides whether to start a new pass.
    */
   #leftBytes = 0
   #pausedUntilMs = 0
@@ -60,8 +67,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Releases pages until `deadlineMs` on the monotonic clock, but runs at least one step. If `isBusy` is true, it runs
-   * one small step only. Returns whether there are more pages to release.
+   * Releases pages until the time `deadlineMs` of the monotonic clock, in at least one step. If `isBusy` is true, it
+   * makes only one small step. Returns whether there are more pages to release.
    */
   run(deadlineMs: number, isBusy = false): boolean {
     const { environment, lockDescriptor, clock } = this.#options
@@ -77,7 +84,8 @@ export class FreePageRelease {
         failure = step.failure?.reason ?? null
         this.#isUnsupported = step.failure?.isUnsupported === true
       } catch (cause) {
-        // The store was not changed. `tenrec verify` and the next start report the damage in full.
+        // The store was not changed, so work can continue. `tenrec verify` and the next start will report the damage in
+        // detail.
         failure = cause instanceof Error ? cause.message : String(cause)
       }
       if (failure !== null) return this.#pause(failure)
@@ -88,8 +96,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Returns the result of the pass that ended since the last call. Returns null if no pass ended, or if the pass
-   * released nothing.
+   * Returns the result of a pass that ended since the last call. Returns null if none has ended, or if it has released
+   * nothing.
    */
   takeNews(): ReleaseNews | null {
     if (this.#next !== null) return null

@@ -3,9 +3,9 @@
  * again. Node.js has no function for this, so another program is started. `perl` calls fallocate(2) for all ranges.
  * Without `perl`, the program `fallocate` of util-linux is started once for each range.
  *
- * If this process ends first, the program could release a range to which a new daemon has written in the meantime. The
- * program therefore inherits a descriptor that holds the lock on the data directory, and no other process can open the
- * store while it runs. `perl` also stops before the next range if this process has ended.
+ * If this process is killed while the program runs, a new daemon could write to a range before the program releases it.
+ * The program therefore inherits a descriptor that holds the lock on the data directory. So no other process can open
+ * the store while the program runs. `perl` also stops before the next range if this process has ended.
  */
 import { spawnSync } from 'node:child_process'
 import { HOLE_PUNCH_MS_MAX } from './limits.ts'
@@ -16,7 +16,7 @@ export interface FileRange {
   readonly bytes: number
 }
 
-/** The reason why ranges were not released. `isUnsupported` means that a retry cannot succeed on this machine. */
+/** The reason why some ranges were not released. `isUnsupported` is true if a retry cannot succeed on this machine. */
 export interface PunchFailure {
   readonly reason: string
   readonly isUnsupported: boolean
@@ -31,8 +31,8 @@ const FALLOCATE_CALLS: Readonly<Record<string, number>> = { x64: 285, arm64: 47 
 const PUNCH_HOLE = 3
 const FILE_DESCRIPTOR = 3
 /**
- * A program that reads lines of the form `OFFSET BYTES` from its input. Its arguments are the number of the system
- * call, and the number of the parent process: if the parent no longer runs, the program ends.
+ * A program that reads lines of the form `OFFSET BYTES` from its input. Its arguments are the number of the system call
+ * and the process number of this process. If this process has ended, the program ends too.
  */
 const PERL = `
 while (<STDIN>) {
@@ -42,15 +42,15 @@ while (<STDIN>) {
 }`
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
 /**
- * Matches messages which say that the file system or the program does not support the call. They come from strerror(3)
- * and from both programs.
+ * Matches error messages which say that the file system or the program does not support the call. The messages come
+ * from strerror(3), `perl` and `fallocate`.
  */
 const UNSUPPORTED = /not supported|unsupported|not implemented|unrecognized option|invalid option/i
 
 /**
- * Releases ranges of the file `descriptor`. The ranges begin and end at a page. `lockDescriptor` holds the lock that
- * keeps other processes from writing to the file. Returns null on success. After a failure, some ranges may have been
- * released. It takes a few milliseconds.
+ * Releases ranges of the file `descriptor`. Each range must begin and end at the boundary of a page. `lockDescriptor`
+ * holds the lock that keeps other processes from writing to the file. Returns null on success. After a failure, some
+ * ranges may have been released. The call takes a few milliseconds.
  */
 export function punchHoles(
   descriptor: number,

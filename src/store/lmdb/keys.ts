@@ -19,7 +19,7 @@ import type { Table } from './environment.ts'
 export const EVENTS_ENVIRONMENT = 'events'
 
 /**
- * The tables of the environment `events`: key -> value. The file named in brackets defines the format of the value.
+ * The tables of the environment `events`: key -> value. The file in brackets defines the format of the value.
  * "Sequence" stands for a sequence number, "distinct ID" for a distinct ID number, "person" for a person number.
  */
 export const EVENTS_TABLES = [
@@ -68,7 +68,7 @@ export const EVENTS_TABLES = [
 
 /** One of `EVENTS_TABLES`. */
 export type EventsTable = (typeof EVENTS_TABLES)[number]
-/** The open tables of `events`. */
+/** The tables of the environment `events`, opened. */
 export type EventTables = Readonly<Record<EventsTable, Table>>
 
 /** The folder of the environment `flags`, which contains the catalogue. */
@@ -155,7 +155,7 @@ export function tripleKey(first: number, second: number, third: number): Buffer 
   return key
 }
 
-/** Returns a key of table `segment_groups`. */
+/** Returns a key of table `segment_groups`, for a group of columns of one segment. */
 export function groupKey(projectId: number, firstSequence: number, group: number): Buffer {
   const key = Buffer.allocUnsafe(10)
   key.writeUInt32BE(projectId)
@@ -193,7 +193,7 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
   return key
 }
 
-/** The names of the numbers in table `state`. */
+/** The names under which numbers are stored in the table `state` of `events`. */
 export const STATE_NUMBERS = [
   'position',
   'log_time',

@@ -10,13 +10,13 @@ export const READERS_MAX = 254
  */
 export const PIN_ATTEMPTS_MAX = 100
 /**
- * The time for one call that returns free pages of a data file to the file system. After it, the call is stopped, and
- * the pages are returned later.
+ * The time for one call that releases free pages of a data file to the file system. After it, the call is stopped, and
+ * the pages are released later.
  */
 export const HOLE_PUNCH_MS_MAX = 10_000
 /**
- * The largest number of ranges of free pages that one transaction returns. Without perl, a program is started for each
- * range, which takes about 3 ms. Further ranges are returned by the next transaction.
+ * The largest number of ranges of free pages that one transaction releases to the file system. Without perl, a program
+ * is started for each range, which takes about 3 ms. Further ranges are released by the next transaction.
  */
 export const RELEASED_RANGES_MAX = 128
 /**

@@ -1,8 +1,8 @@
 /**
- * Checks a data file before LMDB maps it. LMDB trusts the file completely. A truncated or overwritten file kills the
- * process with SIGSEGV or SIGBUS, and LMDB takes an empty file for a new store. If the newest meta page is damaged,
- * LMDB uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites used pages.
- * The code here therefore first reads and checks the two meta pages, the length of the file and the roots of the trees.
+ * Checks a data file before LMDB maps it. LMDB trusts the file completely. If the file is truncated or overwritten, the
+ * process is killed by SIGSEGV or SIGBUS. An empty file counts as a new store. If the newest meta page is damaged, LMDB
+ * uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites used pages. The
+ * code here therefore first reads and checks the two meta pages, the length of the file and the roots of the trees.
  *
  * A crash does not damage a meta page: a commit writes 120 bytes within one sector of one meta page, and a new file
  * gets its name only when both meta pages are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
@@ -27,8 +27,8 @@ import {
 export type LmdbFinding =
   | { readonly kind: 'sound' }
   /**
-   * LMDB may open the file, but something about the file is unusual, such as an interrupted commit. `what` is a text
-   * for the operator.
+   * LMDB may open the file, but something about it is unusual, such as an interrupted commit. `what` describes it for
+   * the operator.
    */
   | { readonly kind: 'sound_with_note'; readonly what: string }
   /** LMDB must not open the file. */
@@ -49,16 +49,16 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
-/** The offset in a page of the number of the transaction that wrote the page. */
+/** The offset, within a page, of the number of the transaction that wrote the page. */
 const PAGE_TRANSACTION_OFFSET = 8
 
 const FIXED_SIZE_FLAG = 0x20
-/** The offset of the root page in the record of a tree. */
+/** The offset, within the record of a tree, of the number of its root page. */
 const TREE_ROOT_OFFSET = 40
 
 const LAST_COMMIT = ', and the last commit may have been in it'
 
-/** Checks a data file. Throws errors of the file system. It takes a few reads, unless the file is too short. */
+/** Checks a data file. Throws errors of the file system. It costs a few reads; more only if the file is too short. */
 export function inspectLmdbFile(path: string): LmdbFinding {
   const descriptor = openSync(path, 'r')
   try {
@@ -96,9 +96,9 @@ function damaged(what: string): LmdbFinding {
 }
 
 /**
- * Returns the inconsistency between the two meta pages, or null if they are consistent. Each commit takes the next
- * transaction number. It writes the first meta page if the number is even, and the second one if the number is odd. A
- * file never becomes shorter.
+ * Checks the two meta pages against each other. Returns the fault, or null. Each commit takes the next transaction
+ * number, and writes the first meta page if that number is even, and the second one if it is odd. A file never becomes
+ * shorter.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
@@ -110,7 +110,7 @@ function findMetaFault(even: Meta, odd: Meta): string | null {
   }
   const [older, newer] = step > 0n ? [even, odd] : [odd, even]
   if (newer.lastPage >= older.lastPage) return null
-  return `its newest meta page names ${newer.lastPage} as the last page, the one before ${older.lastPage}`
+  return `its newest meta page ends with page ${newer.lastPage}, but the older one with page ${older.lastPage}`
 }
 
 /** Returns the fault in the state that a meta page describes, or null. */
@@ -118,7 +118,7 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   const pageCount = Math.floor(fileBytes / meta.pageBytes)
   const cut = `it is cut: ${fileBytes} of ${(meta.lastPage + 1) * meta.pageBytes} bytes are there`
   for (const root of rootsOf(meta)) {
-    if (root > meta.lastPage) return 'its newest meta page names a page that it does not have'
+    if (root > meta.lastPage) return 'its newest meta page refers to a page that does not exist'
     if (root >= pageCount) return cut
     const header = readAt(descriptor, root * meta.pageBytes, PAGE_HEADER_BYTES)
     const isTree = (header.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG)) !== 0
@@ -129,18 +129,19 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   if (pageCount === meta.lastPage + 1) return null
   try {
     if (pageCount > meta.lastPage) {
-      // An interrupted commit may leave pages after the last page, but the newest complete commit wrote none of them.
+      // There are pages after the last page. An interrupted commit may leave such pages, but the newest complete commit
+      // has not written any of them. If it has, the meta page is wrong.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
-        ? `its newest meta page names ${meta.lastPage} as the last page, and later ones are in use`
+        ? `its newest meta page names ${meta.lastPage} as the last page, but later pages are in use`
         : null
     }
-    // Pages at the end of a file may be missing if they were freed before they were ever written.
+    // The file may end before its last page if the missing pages were freed before they were ever written.
     if (leadsTo(descriptor, meta, pageCount, pageCount, null)) return cut
     const missing = meta.lastPage + 1 - pageCount
     const isFree = countFree(descriptor, meta, pageCount) === missing
     return isFree
       ? null
-      : `its newest meta page names ${meta.lastPage} as the last page, and there are ${pageCount} pages`
+      : `its newest meta page names ${meta.lastPage} as the last page, but there are ${pageCount} pages`
   } catch (error) {
     if (error instanceof RangeError) return 'a page of a tree was overwritten'
     throw error
@@ -184,8 +185,8 @@ function pageNumber(number: bigint): number | null {
 
 /**
  * Returns whether a tree refers to page `from` or a later one, in a file of `pageCount` pages. If `transaction` is
- * given, only pages that this transaction wrote are read. These pages refer to every page that the transaction added,
- * so the cost depends only on what the transaction changed. If `transaction` is null, every page of the trees is read.
+ * given, only the pages that this transaction wrote are read. They refer to every page that the transaction added. The
+ * cost then depends only on what the transaction changed. If `transaction` is null, every page of the trees is read.
  * Throws `RangeError` if a page is not part of a tree.
  */
 function leadsTo(
@@ -212,8 +213,8 @@ function leadsTo(
 }
 
 /**
- * Returns how many pages of the list of free pages have the number `from` or a larger one. Throws `RangeError` if the
- * list is not valid.
+ * Returns the number of pages in the list of free pages that have the number `from` or a larger one. Throws
+ * `RangeError` if the list is not valid.
  */
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
@@ -231,7 +232,7 @@ function countFree(descriptor: number, meta: Meta, from: number): number {
   return count
 }
 
-/** Returns the values of a leaf page, including those in overflow pages. Returns none for a page of another kind. */
+/** Returns the values of a leaf page, including those in overflow pages. Returns nothing for a page of another kind. */
 function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Buffer> {
   if ((page.readUInt16LE(18) & LEAF_FLAG) === 0) return
   const nodeCount = page.readUInt16LE(20) >> 1
@@ -250,7 +251,8 @@ function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Bu
 }
 
 /**
- * Returns the tree pages to which a page refers, and the last overflow page to which it refers (0 if there is none).
+ * Returns the numbers of the tree pages to which a page refers, and the number of the last overflow page to which it
+ * refers, or 0 if there is none.
  */
 function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
   const trees: number[] = []
@@ -258,7 +260,7 @@ function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: n
   const flags = page.readUInt16LE(18)
   if ((flags & FIXED_SIZE_FLAG) !== 0) return { trees, lastValuePage }
   const isBranch = (flags & BRANCH_FLAG) !== 0
-  // A tree refers to a page that is neither a branch nor a leaf, so the file is damaged.
+  // The page is part of a tree, but is neither a branch nor a leaf, so the file is damaged.
   if (!isBranch && (flags & LEAF_FLAG) === 0) throw new RangeError('not a page of a tree')
   const nodeCount = page.readUInt16LE(20) >> 1
   for (let index = 0; index < nodeCount; index++) {

@@ -22,7 +22,7 @@ export const META_BYTES = 192
 export const PAGE_BYTES_OFFSET = 48
 /** The offset of the number of the last page in a meta page. */
 export const LAST_PAGE_OFFSET = 144
-/** The root of an empty tree. */
+/** The root of a tree that is empty. */
 export const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
 /** The flag of a page whose nodes refer to other pages. */

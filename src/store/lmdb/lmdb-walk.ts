@@ -34,12 +34,12 @@ export interface LmdbState {
   readonly meta: Buffer
 }
 
-/** A fault in a data file. The walk ends at the first one. */
+/** A fault in a data file. The check ends at the first fault. */
 export class LmdbFault extends Error {
   override readonly name = 'LmdbFault'
 }
 
-/** The size of a data file. */
+/** The size of a data file that was checked. */
 export interface LmdbExtent {
   readonly pages: number
   readonly pageBytes: number
@@ -63,8 +63,8 @@ export function newestState(path: string): LmdbState {
 }
 
 /**
- * Checks the trees of a state. If the file is in use, the state must be pinned. Every used page is read once. Throws
- * `LmdbFault` with the number of the page.
+ * Checks all trees of a state. If other processes use the file, the state must be pinned. Reads every used page once.
+ * Throws `LmdbFault`, whose message contains the number of the faulty page.
  */
 export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
   const descriptor = openSync(path, 'r')
@@ -77,8 +77,9 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
 
 /**
  * Checks the list of free pages of a file that `inspectLmdbFile` found sound. Returns the fault, or null. LMDB takes
- * the pages for its next writes from this list, so if the list contains a used page, LMDB overwrites that page. Call it
- * for a file that is rarely written. Throws errors of the file system. It reads the whole list.
+ * the pages for its next writes from this list, so if the list contains a used page, LMDB overwrites that page. It is
+ * meant for a file that is rarely written, because a write during the call looks like damage. Throws errors of the file
+ * system. Reads the whole list.
  */
 export function freeListFault(path: string): string | null {
   const descriptor = openSync(path, 'r')
@@ -100,9 +101,9 @@ export interface PageRun {
 }
 
 /**
- * Returns the free pages of a state that were freed by transactions before `before`, in the order of the file. Every
- * page of the file must be either free or used, and must occur only once. Otherwise it is unknown which pages are free,
- * and `LmdbFault` is thrown. No process may write to the file during the call. The call reads the list of free pages
+ * Returns the free pages of a state that were freed by transactions before the transaction `before`, in the order of
+ * the file. Throws `LmdbFault` if a page of the file is neither free nor used, or is counted twice, because it is then
+ * unknown which pages are free. No process may write to the file during the call. The call reads the list of free pages
  * and the tree of all tables.
  */
 export function freePagesBefore(
@@ -118,7 +119,7 @@ export function freePagesBefore(
   }
 }
 
-/** The record of a tree. */
+/** What the record of a tree says about the tree. */
 export interface TreeRecord {
   readonly depth: number
   readonly branchPages: number
@@ -128,7 +129,7 @@ export interface TreeRecord {
   readonly root: bigint
 }
 
-/** Receives each value of a tree. */
+/** Receives each value of a tree. `isTree` is true if the value is the record of another tree. */
 type LeafListener = (value: Buffer, isTree: boolean, key: Buffer) => void
 
 interface TreeCount {
@@ -236,7 +237,7 @@ class Walk {
     }
   }
 
-  /** Checks a page and the pages below it. The keys of the page must be at least `low` and less than `high`. */
+  /** Checks a page and the pages below it. Every key of the page must be at least `low` and less than `high`. */
   #walkPage(
     number: number,
     levels: number,
@@ -249,14 +250,14 @@ class Walk {
     const isLeaf = levels === 1
     const flags = page.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG | OVERFLOW_FLAG)
     if (flags !== (isLeaf ? LEAF_FLAG : BRANCH_FLAG)) {
-      throw new LmdbFault(`page ${number} is not the kind of page that its tree needs there`)
+      throw new LmdbFault(`page ${number} has a kind that its tree cannot have there`)
     }
     if (isLeaf) count.leafPages++
     else count.branchPages++
     const keys = this.#keys(page, number, isLeaf)
     let before = low
     for (const [index, key] of keys.entries()) {
-      // The first key of a branch page is empty, and stands for every key before the second one.
+      // The first key of a branch page is empty. It stands for all keys before the second one, so it is not compared.
       if (isLeaf || index > 0) {
         const isBehind = before === null || this.#compare(key, before) >= (index === 0 ? 0 : 1)
         const isWithin = high === null || this.#compare(key, high) < 0
@@ -277,7 +278,7 @@ class Walk {
     }
   }
 
-  /** Returns the keys of a page. Checks that every node lies inside the page. */
+  /** Returns the keys of a page, after it has checked that every node lies inside the page. */
   #keys(page: Buffer, number: number, isLeaf: boolean): readonly Buffer[] {
     const space = this.#pageBytes - PAGE_HEADER_BYTES
     const lower = page.readUInt16LE(20)
@@ -327,7 +328,7 @@ class Walk {
     }
   }
 
-  /** Checks the overflow pages of a large value. Returns the bytes of the value if `isWanted` is true. */
+  /** Checks the overflow pages of a large value. Returns the bytes of the value only if `isWanted` is true. */
   #overflow(
     parent: number,
     first: number,
@@ -339,7 +340,8 @@ class Walk {
       pages >= 1 &&
       PAGE_HEADER_BYTES + bytes <= pages * this.#pageBytes &&
       first + pages - 1 <= this.#lastPage
-    if (!isPlausible) throw new LmdbFault(`page ${parent} names a large value that cannot be`)
+    if (!isPlausible)
+      throw new LmdbFault(`page ${parent} refers to a large value at an impossible place`)
     for (let page = first; page < first + pages; page++) this.#meet(page)
     const head = readExactly(this.#descriptor, first * this.#pageBytes, PAGE_HEADER_BYTES)
     const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
@@ -371,7 +373,8 @@ class Walk {
         page += 8
         continue
       }
-      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
+      if (this.#isMet(page))
+        throw new LmdbFault(`page ${page} is in use and also in the list of free pages`)
       this.#meet(page)
       page++
     }
@@ -382,7 +385,7 @@ class Walk {
     this.#meet(number)
     const page = readExactly(this.#descriptor, number * this.#pageBytes, this.#pageBytes)
     if (Number(page.readBigUInt64LE(0)) !== number) {
-      throw new LmdbFault(`page ${number} was overwritten: it says that it is another`)
+      throw new LmdbFault(`page ${number} was overwritten: it has the number of another page`)
     }
     return page
   }
@@ -393,7 +396,7 @@ class Walk {
 
   #meet(number: number): void {
     if (number < 2 || number > this.#lastPage) {
-      throw new LmdbFault(`page ${number} is named, but does not exist`)
+      throw new LmdbFault(`a page refers to page ${number}, which does not exist`)
     }
     if (this.#isMet(number)) throw new LmdbFault(`page ${number} is in use twice`)
     this.#metCount++
@@ -401,7 +404,7 @@ class Walk {
   }
 }
 
-/** Returns the same pages in the order of the file, with adjacent runs joined. */
+/** Sorts runs by their position in the file, and joins runs that follow each other without a gap. */
 function joinedRuns(runs: PageRun[]): readonly PageRun[] {
   runs.sort((a, b) => a.first - b.first)
   const joined: { first: number; pages: number }[] = []

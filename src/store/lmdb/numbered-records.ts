@@ -1,4 +1,4 @@
-/** JSON records of a project that are numbered, together with their changes since the last commit. */
+/** JSON records of a project that are identified by numbers, together with the changes that are not stored yet. */
 import type { Table } from './environment.ts'
 import { keysOf, NUMBER_MAX, numberInKey, pairKey } from './keys.ts'
 import { getJson, lastKey, putJson } from './records.ts'
@@ -9,7 +9,7 @@ export function loadNumbered<T>(table: Table, projectId: number, number: number)
   return getJson<T>(table, pairKey(projectId, number))
 }
 
-/** The records of one project in the processing thread. */
+/** The records of one project, as the processing thread sees and changes them. */
 export class NumberedRecords<T> {
   readonly projectId: number
   readonly #table: Table
@@ -32,7 +32,7 @@ export class NumberedRecords<T> {
     this.#changed.set(number, record)
   }
 
-  /** Returns a number that no record has. */
+  /** Returns a number that no record has: the largest number in use plus 1. */
   nextId(): number {
     const last = lastKey(this.#table, keysOf(this.projectId))
     return Math.max(last === undefined ? 0 : numberInKey(last, 4), ...this.#changed.keys()) + 1

@@ -1,45 +1,46 @@
 /**
  * Calculates the maximum number of pages that an LMDB transaction can write. A transaction writes each changed tree
- * page once, to a new page. Values that do not fit into a leaf have pages of their own. The transaction also writes the
- * list of free pages.
+ * page once, to a new page. It also writes new pages for values that do not fit into a leaf, and the list of free
+ * pages.
  */
 
 const PAGE_BYTES = 4096
 /**
- * A larger record counts as a value with overflow pages of its own, because two such records do not fit into one leaf.
+ * The size in bytes from which on a record counts as a value with overflow pages of its own, because two records of
+ * this size do not fit into one leaf.
  */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24
-/** The number of leaves that a changed record can change: its own leaf and a neighboring one. */
+/** The largest number of leaves that one changed record can change: its own leaf and a neighboring one. */
 const LEAVES_OF_CHANGE = 2
 /**
- * The number of free pages that fit into one page of the list of free pages, and the number of pages that every commit
- * changes.
+ * `LISTED_ON_PAGE` is the number of free pages that one page of the list of free pages can name. `EVERY_COMMIT_PAGES`
+ * is the number of pages that every commit changes.
  */
 const LISTED_ON_PAGE = 480
 const EVERY_COMMIT_PAGES = 24
 /**
- * A transaction that splits one page and merges another may leave the page counts as they were. This number of pages is
- * reserved in each table for such changes.
+ * A transaction may split one page and merge another, so that the page counts do not show the change. This number of
+ * pages is reserved in each table for such cases.
  */
 const UNSEEN_PAGES = 4
 
-/** The number of pages of a tree, by kind. */
+/** The numbers of pages of a tree, by kind. */
 export interface PageCounts {
   readonly branch: number
   readonly leaf: number
-  /** Pages of values that are too large for a leaf. */
+  /** The number of pages with values that are too large for a leaf. */
   readonly overflow: number
 }
 
-/** The changes of a transaction to a table. */
+/** Counts the changes of a transaction to one table. */
 export class TableChanges {
   /** The number of records that were stored or removed. */
   records = 0
   /** The number of overflow pages of the large values that were stored. */
   overflowPages = 0
 
-  /** Counts a change. `bytes` is the size of the key and the value, or 0 for a removal. */
+  /** Counts one change. `bytes` is the size of the key and the value together, or 0 for a removal. */
   add(bytes: number): void {
     this.records++
     if (bytes > LEAF_RECORD_BYTES) {
@@ -53,7 +54,7 @@ export class TableChanges {
   }
 }
 
-/** Returns how many pages of each kind a tree has, from the statistics of LMDB. */
+/** Returns the number of pages of a tree, all kinds together, from the statistics of LMDB. */
 export function addPages(tree: {
   readonly treeBranchPageCount: number
   readonly treeLeafPageCount: number
@@ -62,17 +63,17 @@ export function addPages(tree: {
   return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
 }
 
-/** The pages that a transaction can write, by kind. */
+/** The numbers of pages that a transaction can write at most, by kind. */
 export interface ChangedPages {
-  /** Pages that hardly depend on the amount of changes: branches and the list of free pages. */
+  /** The number of branches, and of pages of the list of free pages. It hardly depends on the amount of changes. */
   readonly fixed: number
-  /** Leaves that contain changed records. */
+  /** The number of leaves that contain changed records. */
   readonly touched: number
-  /** Pages of large values, and new pages of trees. */
+  /** The number of pages with large values, and of pages by which trees grow. */
   readonly added: number
   /**
-   * The number of leaves of the tables after the transaction. `touched` is never larger than the number of leaves
-   * before it.
+   * The number of all leaves of the tables after the transaction. It is an upper bound for `touched` in the next
+   * transaction.
    */
   readonly leaves: number
 }
@@ -80,8 +81,9 @@ export interface ChangedPages {
 const NO_PAGES: PageCounts = { branch: 0, leaf: 0, overflow: 0 }
 
 /**
- * Returns the pages that a transaction can write. `changes` are its changes to each table, `before` and `after` the
- * page counts of the tables, and `freePages` is the number of pages of the list of free pages.
+ * Returns the largest numbers of pages that a transaction can write. `changes` has its changes to each table, `before`
+ * and `after` have the page counts of the tables before and after it, and `freePages` is the number of pages of the
+ * list of free pages.
  */
 export function changedPages(
   changes: ReadonlyMap<string, TableChanges>,

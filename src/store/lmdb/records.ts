@@ -34,8 +34,8 @@ export function need(table: Table, key: Buffer): Buffer {
 }
 
 /**
- * Returns the records of a range in order. Each is valid until the next one is read. `bytesWanted` is as in `load`.
- * Throws `DamagedRecordError`.
+ * Returns the records of a range in order. Each record is valid until the next one is read. `bytesWanted` has the same
+ * meaning as for `load`. Throws `DamagedRecordError`.
  */
 export function* entriesOf(
   table: Table,
@@ -48,8 +48,8 @@ export function* entriesOf(
 }
 
 /**
- * Returns the largest key of a range, or undefined. The range is given in backward order: it begins with `end` and goes
- * down to `start`, which is not included. The key is valid until the next read.
+ * Returns the largest key of a range, or undefined if the range is empty. Unlike in other functions, `end` belongs to
+ * the range and `start` does not. The key is valid until the next read.
  */
 export function lastKey(
   table: Table,
@@ -60,7 +60,7 @@ export function lastKey(
   return key
 }
 
-/** Removes a range of records and returns their number. Call it only within a write transaction. */
+/** Removes all records whose keys are in a range, and returns their number. Call it only within a write transaction. */
 export function removeRange(table: Table, range: Range): number {
   // The memory of the keys is reused by later reads.
   const keys = [...table.getKeys(range)].map((key) => Buffer.from(key))
@@ -102,14 +102,14 @@ export function getJson<T>(table: Table, key: Buffer): T | null {
   return bytes === undefined ? null : (JSON.parse(bytes.toString('utf8')) as T)
 }
 
-/** Returns the JSON records of a range in order. For the type `T`, see `getJson`. */
+/** Returns the JSON records of a range in order. `getJson` explains the type `T`. */
 export function* jsonOf<T>(table: Table, range?: Range): Generator<{ key: Buffer; value: T }> {
   for (const { key, value } of entriesOf(table, range)) {
     yield { key, value: JSON.parse(value.toString('utf8')) as T }
   }
 }
 
-/** Adds every text in a JSON value to `texts`, at any depth. Names of members are not added. */
+/** Adds every text in a JSON value to `texts`, at any depth. The names of members are not added. */
 export function addTexts(value: unknown, texts: Set<string>): void {
   if (typeof value === 'string') texts.add(value)
   else if (typeof value === 'object' && value !== null) {
@@ -117,13 +117,13 @@ export function addTexts(value: unknown, texts: Set<string>): void {
   }
 }
 
-/** Returns a number of table `state`. It is 0 if `raiseCount` was never called for it. Throws `DamagedRecordError`. */
+/** Returns a counter of table `state`. It is 0 if `raiseCount` was never called for it. Throws `DamagedRecordError`. */
 export function readCount(state: Table, name: string): number {
   const value = getRecord(state, Buffer.from(name, 'latin1'))
   return typeof value === 'number' ? value : 0
 }
 
-/** Increases a number of table `state` by one and returns it. Call it only within a write transaction. */
+/** Increases a counter of table `state` by one and returns its new value. Call it only within a write transaction. */
 export function raiseCount(state: Table, name: string): number {
   const number = readCount(state, name) + 1
   putRecord(state, Buffer.from(name, 'latin1'), number)

@@ -17,8 +17,8 @@ const PARTITION = Buffer.from('partition')
 const EDGE = 'edge '
 
 /**
- * Stores the position in the shared log up to which this store contains all events. Call it only within a write
- * transaction.
+ * Stores the position in the shared log up to which this store contains all events. Call it only within the write
+ * transaction that stores these events.
  */
 export function storeOrigin(table: Table, origin: LogOrigin): void {
   const { incarnation, sequence, places, partition } = origin

@@ -3,9 +3,9 @@
  * of their arrival. It has files of its own (log-file.ts), so that a request is acknowledged after a single disk write.
  * One thread appends (`LogAppender`), and any thread or process may read (`LogReader`). Both implement ports/log.ts.
  *
- * Each new appender starts a new file. It closes the previous file after the last whole frame of that file. Nothing is
- * therefore ever written after the remains of an append that a power cut interrupted. If the disk is full, the appender
- * continues in the previous file instead, but only if the rest of that file is blank.
+ * Each new appender starts a new file and closes the previous one after its last whole frame. So nothing is ever
+ * written after the remains of an append that a power cut interrupted. If the disk is too full for a new file, the
+ * appender continues in the previous one, but only if the rest of that file is blank.
  */
 import {
   closeSync,
@@ -51,8 +51,8 @@ import { LogRoom } from './log-room.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /**
- * The next file is prepared once half of the current file is full. For each byte that is appended, this many bytes of
- * the next file are prepared, so that the next file is ready in time.
+ * While the second half of the current file is filled, the next file is prepared. For each byte that is appended, this
+ * number of bytes of the next file is prepared, so that the next file is ready in time.
  */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
@@ -61,30 +61,33 @@ const DRAFT_STEP_BYTES = 1024 * 1024
 export interface LogOptions {
   readonly dataDir: string
   /**
-   * True with `--durability commit`. An append then returns as soon as other processes can read the blocks. The blocks
-   * reach the disk a moment later.
+   * True with `--durability commit`. An append then returns as soon as other processes can read the blocks, and the
+   * blocks reach the disk a moment later.
    */
   readonly isFlushDeferred?: boolean
   /**
-   * The sequence number of the last appended block, in memory that the writer and the readers of a process share. 0
-   * before the first append.
+   * Memory that the writer and the readers of a process share. It contains the sequence number of the last appended
+   * block, or 0 before the first append.
    */
   readonly logReach?: BigInt64Array
-  /** The free disk space that the log must not use, in the layout that `DiskRoom` reads. */
+  /** Memory that says how much free disk space the log must leave to others, in the layout that `DiskRoom` reads. */
   readonly diskRoom?: Float64Array | undefined
 }
 
-/** The options of an appender. */
+/** The options of an appender, in addition to those of the log. */
 export interface AppenderOptions extends LogOptions {
   /** The sequence number up to which all blocks are processed. New blocks get higher numbers. */
   readonly processed: number
-  /** True if the blocks already have checksums. The appender then keeps them, even if they are wrong. */
+  /**
+   * True if the blocks already have checksums. The appender then writes the checksums as they are, even if they are
+   * wrong.
+   */
   readonly isSealed?: boolean
 }
 
 /**
  * A file to which no more blocks are appended. `last` is the sequence number of the last block in this file. If the
- * file has no blocks, it is that of the last block in an earlier file.
+ * file has no blocks, `last` is the sequence number of the last block before it.
  */
 interface ClosedFile {
   readonly number: number
@@ -116,11 +119,11 @@ export class LogAppender implements ports.LogAppender {
   #trimmed = 0
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
   /**
-   * True if the last frame contains blocks, and no later frame has been written yet that proves that those blocks are
-   * complete.
+   * True if the last frame contains blocks and no later frame exists. A later frame would prove that these blocks were
+   * written completely.
    */
   #isUnproven = false
-  /** The number of bytes appended since the last call of `shrink`. */
+  /** The number of bytes that were appended since the last call of `shrink`. */
   #appendedBytes = 0
   #failure: Error | null = null
 
@@ -147,7 +150,7 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Appends blocks in one frame. When the method returns, the blocks are on disk. If the disk has no space, throws
+   * Appends blocks in one frame. When the method returns, the blocks are on disk. If the disk is full, throws
    * `ServiceError` and writes nothing. After any other error it is unknown whether the blocks were written.
    */
   append(blocks: readonly Buffer[], trimThrough: number): number {
@@ -155,7 +158,7 @@ export class LogAppender implements ports.LogAppender {
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
     const bytes = frameBytes(blocks)
-    // Blocks up to this number are no longer needed, so the file that contains them may be reused as the next file.
+    // Blocks up to this number are no longer needed. A file with only such blocks may be reused as the next file.
     this.#trimmed = trimmed
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
@@ -169,16 +172,16 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Releases the disk space that was taken by a burst of events. If little was appended since the last call, a small
-   * file is started, and the larger files are removed when all their blocks are trimmed. If a write fails, the next
-   * append reports it.
+   * Releases the disk space that the log took during a burst of events. If little was appended since the last call, a
+   * small file is started, and the larger files are removed once all their blocks are trimmed. If a write fails here,
+   * the next append reports it.
    */
   shrink(): void {
     const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX
     this.#appendedBytes = 0
     if (!isCalm || this.#failure !== null) return
     if (this.#current.bytes <= LOG_FILE_BYTES_MIN) {
-      // An append removes only a few files, so there may still be files from a burst.
+      // Each append removes only a few files, so files from a burst may still be left.
       this.#removeFiles()
       return
     }
@@ -189,8 +192,8 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // The empty frame records which blocks are trimmed. The file with the previous record of this may be removed
-      // below.
+      // Write an empty frame, which records up to which block the log is trimmed. The file that contains the last
+      // record of this may be removed below.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
       this.#removeFiles()
@@ -200,8 +203,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Closes the appender. Before that, it writes an empty frame after the last block. If that block is damaged later,
-   * the frame shows that the block had been written completely.
+   * Closes the appender. Before that, it writes an empty frame after the last block. If that block cannot be read
+   * later, the frame proves that it was written completely and is now damaged.
    */
   async close(): Promise<void> {
     const isWhole = this.#failure === null
@@ -220,8 +223,8 @@ export class LogAppender implements ports.LogAppender {
     const { begun, unused } = lookAtFiles(this.#folder)
     const newest = begun.at(-1)
     const [spare, ...others] = unused
-    // If a power cut has destroyed the first frame of a file, the file may still contain later frames. After a new
-    // first frame, the later frames would look valid, so such a file is not used.
+    // Only a blank spare file may be reused. If a power cut has destroyed the first frame of the spare file, it may
+    // still contain later frames, and these would look valid after a new first frame.
     this.#next = spare !== undefined && isBlank(this.#folder, spare.number) ? spare : null
     for (const { number } of others) rmSync(logPath(this.#folder, number))
     if (newest === undefined) return this.#openNext((spare?.number ?? 1) - 1, 0)
@@ -236,22 +239,23 @@ export class LogAppender implements ports.LogAppender {
     let last = this.#last
     for (const { number, bytes, first } of [...begun].reverse()) {
       this.#files.unshift({ number, bytes, last })
-      // If the first sequence number of a file is unknown (0), the `last` of this file also serves as an upper bound
-      // for the file before it.
+      // `first` is 0 if the first frame of a file cannot be read. The same `last` is then used for the file before it,
+      // which is only an upper bound there.
       if (first > 0) last = first - 1
     }
     if (!isOpen) return this.#openNext(newest.number, 0)
     this.#files.pop()
     this.#current = this.#open(newest)
-    // If the previous process was killed, the operating system may still have data in memory that is not on the disk.
+    // If the previous process was killed, some of its data may be in the memory of the operating system and not on the
+    // disk yet.
     fsyncSync(this.#current.descriptor)
     this.#position = position
     this.#flushed = position
     try {
       this.#rotate(0)
     } catch (cause) {
-      // The appender continues in this file only if two frames fit: one that records at which sequence number the log
-      // continues, and the closing frame.
+      // The disk is full, so the appender may continue in this file. It needs room for two frames there: the frame that
+      // records at which sequence number the log continues, and the closing frame.
       const isRoom = position + 2 * PAGE_BYTES <= newest.bytes && cause instanceof ServiceError
       if (!isRoom || !isBlank(this.#folder, newest.number, position)) throw cause
     }
@@ -274,8 +278,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Opens the file after `number`, which is created if it is not ready yet. Throws `ServiceError` if the disk is full
-   * or the process has no free file descriptors.
+   * Opens the file after `number`. If that file is not ready yet, it is created first. Throws `ServiceError` if the
+   * disk is full or the process has no free file descriptors.
    */
   #openNext(number: number, bytes: number): OpenFile {
     const needed = bytes + 2 * PAGE_BYTES
@@ -295,7 +299,7 @@ export class LogAppender implements ports.LogAppender {
     }
   }
 
-  /** Creates a part of the next file. After an error, the rest is created when the file is needed. */
+  /** Creates a part of the next file. If that fails, the rest is created when the next file is needed. */
   #prepare(appended: number): void {
     if (this.#next !== null || this.#position < this.#current.bytes / 2) return
     try {
@@ -303,7 +307,7 @@ export class LogAppender implements ports.LogAppender {
       if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
       this.#publish(this.#draft, this.#current.number + 1)
     } catch {
-      // The error is ignored for now, because the current file still has space.
+      // The error does not matter yet, because the current file still has space.
     }
   }
 
@@ -334,8 +338,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Removes the oldest files if all their blocks are trimmed. One such file stays, because the next draft can reuse it,
-   * unless it is much larger than the current file.
+   * Removes the oldest files, if all their blocks are trimmed. One such file is kept, because the next draft can reuse
+   * it. A file that is much larger than the current one is not kept.
    */
   #removeFiles(): void {
     for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
@@ -357,8 +361,8 @@ export class LogAppender implements ports.LogAppender {
 
   #write(blocks: readonly Buffer[], flags: number): void {
     try {
-      // The write does not count as a change of the store, because readers of the store do not see blocks before they
-      // are processed.
+      // The write does not count as a change of the store: readers of the store do not see blocks before they are
+      // processed.
       counted(() => this.#writeFrame(blocks, flags), true)
     } catch (cause) {
       this.#failure = cause instanceof Error ? cause : new Error(String(cause))
@@ -405,12 +409,12 @@ export class LogAppender implements ports.LogAppender {
   }
 }
 
-/** Reads the blocks of the log. */
+/** Reads the blocks of the log, in the order of their sequence numbers or at random. */
 export class LogReader implements ports.LogReader {
   readonly #reach: BigInt64Array | undefined
   readonly #end: LogCursor
   readonly #place: LogCursor
-  /** The frame that `#place` has read last. */
+  /** The frame that was read last with `#place`. */
   #frame: Frame | null = null
   #last = 0
 
@@ -424,7 +428,7 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Makes the blocks that were appended since the last call visible to `block`. A reader in the process that writes
+   * Makes the blocks that were appended since the last call visible to `block`. A reader in the process of the writer
    * sees only blocks that are on disk.
    */
   refresh(): void {
@@ -439,9 +443,9 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Returns the range of the sequence numbers in the log, or null if the log is empty. A file can be reused shortly
-   * before a frame records that its blocks are trimmed. The first blocks of the range may therefore be gone already.
-   * log-inspection.ts distinguishes such blocks from lost blocks.
+   * Returns the range of the sequence numbers in the log, or null if the log is empty. The first blocks of the range
+   * may be gone already, because a file can be reused shortly before a frame records that its blocks are trimmed.
+   * log-inspection.ts tells such blocks and lost blocks apart.
    */
   extent(): ports.LogExtent | null {
     const first = Math.max(this.#trimmed + 1, this.#end.first)
@@ -451,8 +455,8 @@ export class LogReader implements ports.LogReader {
   /**
    * Returns a block by its sequence number. The result is valid until the next call. Reading blocks in order is cheap.
    * If a call asks for an earlier block than the last call, all frames are read again from the first one. Returns
-   * undefined if the block is trimmed or was not appended yet. Throws `DamagedLogError` if the block should exist but
-   * does not.
+   * undefined if the block was trimmed, or was not appended yet. Throws `DamagedLogError` if the block should be there
+   * but cannot be read.
    */
   block(sequence: number): Buffer | undefined {
     if (sequence > this.#last || sequence <= this.#trimmed) return undefined
@@ -492,8 +496,8 @@ function frameBytes(blocks: readonly Buffer[]): number {
 }
 
 /**
- * Closes a file. If a flush is running, the file is closed at the end of the flush, because the system could otherwise
- * give its descriptor to another file.
+ * Closes a file. If the file is being flushed, it is closed only when the flush ends. Otherwise the system could give
+ * its descriptor to another file during the flush.
  */
 function closeFile(file: OpenFile): void {
   file.isClosed = true

@@ -15,8 +15,8 @@ export const LOG_ALLOCATION_MS_MAX = 10_000
  */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /**
- * The largest number of bytes that may be appended between two checks of a log that counts as calm. The files of a calm
- * log are made small again.
+ * The largest number of bytes that may be appended to a log between two checks so that it counts as calm. If it does,
+ * its large files are replaced by small ones.
  */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024
 /** The largest number of files that one append removes, so that no acknowledgment waits for a long cleanup. */

@@ -1,4 +1,6 @@
-/** Reads the frames of a log, file by file. At the same time, another process may append to files and reuse files. */
+/**
+ * Reads the frames of a log, file by file. While it reads, another process may append to the files and reuse old ones.
+ */
 import { LOG_ATTEMPTS_MAX, LOG_DESCRIPTOR_WAIT_MS_MAX } from './limits.ts'
 import {
   DamagedLogError,
@@ -14,7 +16,7 @@ import {
 const WINDOW_BYTES = 256 * 1024
 const DESCRIPTOR_PAUSE_MS = 20
 
-/** A reading position in a log. At first it is before the first frame. */
+/** A position in a log from which frames are read. At first it is before the first frame. */
 export class LogCursor {
   readonly #folder: string
   readonly #windowBytes: number
@@ -28,7 +30,10 @@ export class LogCursor {
   #last = 0
   #trimmed = 0
 
-  /** `windowBytes` is the number of bytes that are read at once. A page is enough for a caller that reads no blocks. */
+  /**
+   * `windowBytes` is the number of bytes that are read at once. One page is enough for a caller that reads only the
+   * heads of frames and no blocks.
+   */
   constructor(folder: string, windowBytes = WINDOW_BYTES) {
     this.#folder = folder
     this.#windowBytes = windowBytes
@@ -72,9 +77,9 @@ export class LogCursor {
 
   /**
    * Returns the next frame, which may be a closing frame, or null if there is none yet. A damaged frame is skipped if a
-   * later frame proves that it was complete. If the file that was being read has been reused under another number, the
-   * cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or damaged. Before it returns
-   * null, it looks for a frame at the beginning of each remaining page.
+   * later frame proves that the damaged one was once complete. If the file that was being read has been reused under
+   * another number, the cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or
+   * damaged. Before it returns null, it looks for a frame at the beginning of each remaining page.
    */
   next(): Frame | null {
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -102,8 +107,8 @@ export class LogCursor {
 
   /**
    * Moves to the end of the last whole frame. What follows is either blank, or the remains of an append that a power
-   * cut interrupted. The blocks of a frame are checked only if no later frame records that they were flushed. Calls
-   * `onFrame` for each frame.
+   * cut interrupted. The blocks of a frame are compared with their checksums only if no later frame records that they
+   * were flushed. Calls `onFrame` for each frame.
    */
   toEnd(onFrame?: (frame: Frame) => void): void {
     let unsure: Frame[] = []
@@ -137,9 +142,9 @@ export class LogCursor {
   }
 
   /**
-   * Returns whether reading can continue although the next frame could not be read. It can if a later frame proves that
-   * the missing frame had been written. If the frame is damaged, the cursor moves to the later frame. If the frame was
-   * written after the failed read, the cursor stays where it is.
+   * Called when the next frame could not be read. Returns whether reading can continue anyway: it can if a later frame
+   * proves that the unreadable frame had been written. If the unreadable frame is damaged, the cursor moves to the
+   * later frame. If it was only written after the failed read, the cursor stays where it is.
    */
   #resume(): boolean {
     const file = this.#file
@@ -193,7 +198,8 @@ export class LogCursor {
         return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
         if (list().includes(number)) throw error
-        // The file was reused under another number after the names were read, or while it was being opened.
+        // The file was reused under another number after its name was read, or while it was being opened. Read the
+        // names again.
       }
     }
     throw missing(this.#folder)
@@ -201,8 +207,8 @@ export class LogCursor {
 }
 
 /**
- * Calls `open` again while the process has no free file descriptor, because the caller is in the middle of its work.
- * Gives up after `LOG_DESCRIPTOR_WAIT_MS_MAX`.
+ * Calls `open`, and repeats the call as long as the process has no free file descriptor: the caller is in the middle of
+ * its work and should not fail because of that. Gives up after `LOG_DESCRIPTOR_WAIT_MS_MAX`.
  */
 function patiently<T>(open: () => T): T {
   const startedAtMs = performance.now()

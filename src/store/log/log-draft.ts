@@ -17,11 +17,11 @@ import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
 /**
- * If at least this many bytes of a file are still missing, fallocate(1) allocates them. Otherwise zeros are written.
+ * The minimum number of missing bytes of a file for which fallocate(1) is started. Fewer bytes are filled with zeros.
  */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
-/** For each temporary error that prevents the creation of a file, the reason that clients get. */
+/** For each error code of a temporary problem in creating a file: the reason with which clients are refused. */
 const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
   ENOSPC: 'disk_full',
   EDQUOT: 'disk_full',
@@ -75,8 +75,8 @@ export class LogDraft {
     }
     if (spare === null) return
     try {
-      // The file is renamed before a new number is written into it. The number in a file and the number in its name
-      // therefore never differ.
+      // The file loses its old name before a new number is written into it. So the number in a file never differs from
+      // the number in its name.
       this.#rename(spare, this.#path)
     } catch (error) {
       this.close()
@@ -92,7 +92,7 @@ export class LogDraft {
   /**
    * Writes at least `bytes` more bytes of the file, or all that are missing. Returns whether the file is complete.
    * Throws ENOSPC if the disk is full. Also throws ENOSPC if too little space would be left for the store, because
-   * processing needs that space to store events. After an error it may be called again.
+   * processing needs that space to store events. It may be called again after an error.
    */
   grow(bytes: number): boolean {
     if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
@@ -110,7 +110,9 @@ export class LogDraft {
 
   #requireRoom(): void {
     if (this.#room.freeBytes >= this.#bytes - this.#written) return
-    throw Object.assign(new Error('the next file of the log has no room'), { code: 'ENOSPC' })
+    throw Object.assign(new Error('the disk has no room for the next file of the log'), {
+      code: 'ENOSPC',
+    })
   }
 
   /**
@@ -126,7 +128,7 @@ export class LogDraft {
     return true
   }
 
-  /** Gives the complete file a number, under which it is used. After an error it may be called again. */
+  /** Gives the complete file its number, under which the log then uses it. It may be called again after an error. */
   publish(number: number): ReadyFile {
     const salt = randomBytes(8)
     const head = encodeFileHead(number, this.#bytes, salt)
@@ -137,8 +139,8 @@ export class LogDraft {
   }
 
   /**
-   * Renames a file. When it returns, the new name is on disk. If the flush fails, the file gets its old name back,
-   * because a later successful flush would not prove that this rename is on disk.
+   * Renames a file. When it returns, the new name is on disk. If flushing the folder fails, the file gets its old name
+   * back: even if a later flush succeeds, it does not prove that this rename is on the disk.
    */
   #rename(from: string, to: string): void {
     renameSync(from, to)
@@ -157,8 +159,8 @@ export class LogDraft {
 }
 
 /**
- * Returns the error that clients get if a temporary error prevented the creation of a file. If the error is not
- * temporary, returns `cause` itself.
+ * Returns the error for clients if the creation of a file failed because of a temporary problem. Otherwise returns
+ * `cause` itself.
  */
 export function refusalOf(cause: unknown): unknown {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
@@ -166,7 +168,10 @@ export function refusalOf(cause: unknown): unknown {
   return reason === undefined ? cause : refusal(reason, { cause })
 }
 
-/** Writes all of `parts`, which have `bytes` bytes in total, even if the system writes only some of them at a time. */
+/**
+ * Writes all of `parts`, which have `bytes` bytes in total. The system may write only some of them at a time, so it
+ * writes until all are written.
+ */
 export function writeAll(
   descriptor: number,
   parts: readonly Buffer[],
@@ -177,7 +182,8 @@ export function writeAll(
   let missing = bytes
   while (missing > 0) {
     const written = writevSync(descriptor, rest, position + bytes - missing)
-    if (written === 0) throw Object.assign(new Error('nothing is written'), { code: 'EIO' })
+    if (written === 0)
+      throw Object.assign(new Error('the system has written no bytes'), { code: 'EIO' })
     missing -= written
     if (missing > 0) rest = skipBytes(rest, written)
   }

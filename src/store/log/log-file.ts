@@ -27,9 +27,9 @@ export const PAGE_BYTES = 4096
 export const FRAME_HEAD_BYTES = 48
 /** The size in bytes of one entry in the list of blocks. */
 export const BLOCK_ENTRY_BYTES = 16
-/** The flag of a frame that is the last one of its file. */
+/** A bit of the flags of a frame: the frame is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** The flag of a frame that skips sequence numbers on purpose. */
+/** A bit of the flags of a frame: the frame skips sequence numbers on purpose. */
 export const FRAME_RAISING = 2
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'
@@ -53,25 +53,25 @@ export class DamagedLogError extends Error {
   }
 }
 
-/** A frame: the blocks written by one append. */
+/** A frame: the blocks that one append wrote, or no blocks. */
 export interface Frame {
-  /** The offset of the frame in its file, and that of the next frame. */
+  /** The offset at which the frame begins in its file, and the offset at which it ends and the next one begins. */
   readonly position: number
   readonly end: number
   /** The sequence numbers of its first and last block. `last` is `first - 1` if the frame has no blocks. */
   readonly first: number
   readonly last: number
   readonly trimmed: number
-  /** The offset in the file before which everything was on the disk. */
+  /** The offset in the file before which everything was on the disk when the frame was written. */
   readonly flushed: number
-  /** The FRAME_* bits. */
+  /** The bits `FRAME_CLOSING` and `FRAME_RAISING`. */
   readonly flags: number
   /** The size in bytes of the head, including the list of blocks. */
   readonly headBytes: number
   readonly blockBytes: readonly number[]
 }
 
-/** The contents of the head of a frame. */
+/** The values in the head of a frame. */
 export interface FrameHead extends Pick<Frame, 'first' | 'trimmed' | 'flushed' | 'flags'> {
   readonly salt: Buffer
   readonly blocks: readonly Buffer[]
@@ -109,7 +109,7 @@ export function pageEnd(bytes: number): number {
   return Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES
 }
 
-/** Returns the first page of a file. */
+/** Returns the bytes of the first page of a file. */
 export function encodeFileHead(number: number, bytes: number, salt: Buffer): Buffer {
   const head = Buffer.alloc(PAGE_BYTES)
   head.writeUInt32LE(FILE_MAGIC, 0)
@@ -152,7 +152,7 @@ export class LogFile {
   readonly salt: Buffer
   readonly #descriptor: number
   #memory: Buffer
-  /** The range of the file that is in memory: offsets from `#start` up to `#end`. */
+  /** The range of the file that is cached in memory: the offsets from `#start` up to `#end`. */
   #start = 0
   #end = 0
 
@@ -185,8 +185,8 @@ export class LogFile {
   }
 
   /**
-   * Returns a later frame which records that everything up to and including the offset `flushed` was on the disk, or
-   * null.
+   * Looks for a frame after the offset `position` that proves that everything up to and including the offset `flushed`
+   * was on the disk. Returns the frame, or null if there is none.
    */
   frameBehind(position: number, flushed = position): Frame | null {
     for (let place = position + PAGE_BYTES; place < this.bytes; place += PAGE_BYTES) {
@@ -196,21 +196,21 @@ export class LogFile {
     return null
   }
 
-  /** Returns whether every block of a frame is as it was written. Reads all of them. */
+  /** Returns whether every block of a frame matches its checksum. Reads all blocks. */
   isWhole(frame: Frame): boolean {
     if (this.#fits(frame)) return true
     this.forget()
     return this.#fits(frame)
   }
 
-  /** Returns a block of a frame, valid until the next call of any method. */
+  /** Returns a block of a frame. It is valid until the next call of any method. */
   block(frame: Frame, index: number): Buffer {
     let offset = frame.position + frame.headBytes
     for (let before = 0; before < index; before++) offset += frame.blockBytes[before] ?? 0
     return this.#view(offset, frame.blockBytes[index] ?? 0)
   }
 
-  /** Discards the bytes in memory, so that everything is read from the file again. */
+  /** Discards the cached bytes, so that everything is read from the file again. */
   forget(): void {
     this.#end = this.#start
   }
@@ -274,7 +274,7 @@ export class LogFile {
     return this.#memory.subarray(start, Math.min(start + bytes, this.#end - this.#start))
   }
 
-  /** Reads the head of the first page again. Returns null if it is damaged. */
+  /** Reads the head of the first page from the disk again. Returns null if it is damaged. */
   #freshHead(): Buffer | null {
     const head = Buffer.alloc(FILE_HEAD_BYTES)
     readSync(this.#descriptor, head, 0, FILE_HEAD_BYTES, 0)

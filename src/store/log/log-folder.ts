@@ -2,14 +2,14 @@
 import type { ReadyFile } from './log-draft.ts'
 import { LogFile, logNumbers, PAGE_BYTES } from './log-file.ts'
 
-/** The number of bytes that are read at once from a file that should be blank. */
+/** The number of bytes that are read at once while a file is searched for frames. */
 const BLANK_WINDOW_BYTES = 256 * 1024
 
-/** A file in the folder of a log. */
+/** A file that was found in the folder of a log. */
 export interface FoundFile extends ReadyFile {
   /**
-   * The sequence number of the first block. If the first frame has no blocks, the number that the next block gets. 0 if
-   * the first frame cannot be read.
+   * The sequence number of the first block. If the first frame has no blocks, this is the number that the next block
+   * will get. 0 if the first frame cannot be read.
    */
   readonly first: number
 }
@@ -33,8 +33,8 @@ export function lookAtFiles(folder: string): {
 }
 
 /**
- * Returns whether a file contains no frame from the offset `position` on. The offset is at least one page. This part of
- * the file is read completely.
+ * Returns whether a file contains no frame from the offset `position` on, which is at least one page. Reads this part
+ * of the file completely.
  */
 export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)

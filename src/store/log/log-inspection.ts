@@ -9,7 +9,10 @@ import { FRAME_RAISING, type Frame, logFolder, PAGE_BYTES } from './log-file.ts'
 
 /** A range of blocks that were written but cannot be read. */
 export interface LogGap extends LogExtent {
-  /** The absolute path of the file that should contain the blocks, or of the next readable file. */
+  /**
+   * The absolute path of the file that should contain the blocks. If that file is missing, the path of the next file
+   * that can be read.
+   */
   readonly file: string
 }
 
@@ -19,19 +22,19 @@ export interface LogReach {
   readonly last: number
   /** The sequence number up to which the log is processed. */
   readonly processed: number
-  /** The first range of unprocessed blocks that should exist and does not, or null if none is missing. */
+  /** The first range of unprocessed blocks that should be in the log but are missing, or null. */
   readonly missing: LogExtent | null
-  /** The first range of damaged blocks, or null. */
+  /** The first range of unprocessed blocks that are damaged, or null. */
   readonly damage: LogGap | null
 }
 
 /**
  * Inspects a log. `readProcessed` returns the sequence number up to which blocks are processed. It is called after the
- * log was read, so that blocks which were processed and trimmed during the read are not reported as missing. Set
+ * log was read. So if blocks are processed and trimmed while the log is read, they are not reported as missing. Set
  * `isAlone` if no process writes to the log. The unprocessed blocks are then also compared with their checksums. Throws
  * `DamagedLogError` if a whole file is missing or damaged.
  *
- * The cost is one read for each append that is still in the files. With `isAlone`, the blocks are read too, at most
+ * It costs one read for each append that is still in the files. With `isAlone`, the blocks are read too, up to
  * `LOG_CHECKED_BYTES_MAX` bytes.
  */
 export function lookAtLog(
@@ -56,7 +59,7 @@ export function lookAtLog(
 class Inspection {
   readonly gaps: LogGap[] = []
   readonly #cursor: LogCursor
-  /** Blocks after this sequence number are compared with their checksums. If it is null, no blocks are compared. */
+  /** Blocks after this sequence number are compared with their checksums. Null: no blocks are compared. */
   readonly #processed: number | null
   #checkedBytes = 0
   #first: number | null = null
@@ -73,7 +76,10 @@ class Inspection {
     this.#cursor.toEnd((frame) => this.#take(frame))
   }
 
-  /** Returns the highest sequence number that the log ever had, including blocks that were appended after `run`. */
+  /**
+   * Returns the highest sequence number that the log ever had. If a writer is running, blocks that it has appended
+   * after `run` count too.
+   */
   last(): number {
     if (this.#processed === null) this.#cursor.toEnd()
     return this.#cursor.last

@@ -7,12 +7,12 @@ import type { DiskRoom } from '../../base/disk-room.ts'
 import { LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 
 /**
- * A new file may take at most the free space divided by this number, because three or four files exist while events
- * arrive fast.
+ * A new file may take at most this part of the free space: 1 divided by this number. While events arrive fast, three or
+ * four files exist at a time.
  */
 const FILE_DIVISOR = 8
 
-/** The disk space that the files of a log may take. */
+/** Answers how much disk space the files of a log may take. */
 export class LogRoom {
   readonly folder: string
   readonly #disk: DiskRoom

@@ -27,11 +27,12 @@ export function isOldLog(dataDir: string): boolean {
 /**
  * Copies the unprocessed blocks of the old log into a new one. No other process may have the store open, and its data
  * files must have been checked. Throws `OperatorError` with exit code 78 if blocks are missing within the old log or at
- * its end. The cost is that of copying all unprocessed blocks.
+ * its end. The time depends on the number of unprocessed blocks, because all of them are copied.
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
-  // These files are left over from an interrupted conversion, or from a later version that was used before.
+  // Log files that exist already are left over from an interrupted conversion, or from a newer version that was used
+  // before.
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0
@@ -53,8 +54,8 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the highest sequence number that the old log ever had. The log may be empty now, and some old logs did not
- * record this number.
+ * Returns the highest sequence number that the old log ever had: the recorded number or that of the last block,
+ * whichever is higher. The log may be empty now, and some old logs did not record the number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)

@@ -1,15 +1,16 @@
 /**
- * The forms of the records of the catalogue. The checksum of a record covers its key and its value, but not the name of
- * its table, so a record that was written to a wrong table looks intact. The records of each table are recognized by
- * the length of the key, and by the members that every version of Tenrec has written. Members that clients can name are
- * not checked, so no request can make a store look damaged.
+ * Finds records of the catalogue that are in a wrong table. The checksum of a record covers its key and its value, but
+ * not the name of its table. So a record in a wrong table looks intact. The code here recognizes the records of a table
+ * by their form: the length of the key, and the members that every version of Tenrec has written. Members whose names
+ * come from clients are not checked, so that no request can make a store look damaged.
  */
 import { isObject } from '../../base/json.ts'
 import { unpack } from '../lmdb/codec.ts'
 import { FLAGS_TABLES, type FlagsTable } from '../lmdb/keys.ts'
 
 /**
- * Returns whether a record can belong to the table of this form. It may also throw if the record cannot belong to it.
+ * Returns whether a record can belong to the table with this form. If the record cannot belong to it, a form may also
+ * throw.
  */
 type Form = (key: Buffer, bytes: Buffer) => boolean
 
@@ -49,7 +50,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   pending_changes: json(PAIR_BYTES, ['flagId', 'dueAtMs', 'isWatched']),
   guard_events: json(PAIR_BYTES, ['projectId', 'uuid', 'properties']),
   insights: saved(['short_id', 'favorited']),
-  // Clients choose the members of a query, so any JSON is accepted as a query.
+  // A query may be any JSON, because clients choose its members.
   insight_queries: (key, bytes) => isLong(key, PAIR_BYTES) && parse(bytes) !== undefined,
   dashboards: saved(['pinned', 'filters']),
   dashboard_tiles: json(TRIPLE_BYTES, ['dashboardId', 'insightId', 'layouts']),
@@ -68,7 +69,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   flag_usage: packed(ID_BYTES, ['hourMs', 'flags']),
 }
 
-/** Tables whose records belong to records of another table, and for each of them that other table. */
+/** Tables whose records are parts of the records in another table: the table -> the other table. */
 const PARTS_OF: Partial<Record<FlagsTable, FlagsTable>> = { insight_queries: 'insights' }
 
 /** Returns whether a record has the form of its table. `bytes` is the value without its checksum, which matches. */
@@ -78,14 +79,14 @@ export function hasForm(table: string, key: Buffer, bytes: Buffer): boolean {
   try {
     return FORMS[name](key, bytes)
   } catch {
-    // The value cannot be read as the MessagePack or JSON that the table stores.
+    // The value is neither MessagePack nor JSON, whichever the table stores.
     return false
   }
 }
 
 /**
- * Returns the table to which the records of this table belong. That table must not be empty if this one has records.
- * Returns null if the records of this table do not belong to another table.
+ * Some tables contain only a part of each object, and another table contains the rest. Returns the other table of such
+ * a table, or null. The other table must not be empty if this table has records.
  */
 export function neededTable(table: string): string | null {
   return PARTS_OF[table as FlagsTable] ?? null
@@ -101,7 +102,7 @@ function json(keyBytes: number, members: readonly string[]): Form {
   return (key, bytes) => isLong(key, keyBytes) && hasAll(parse(bytes), members)
 }
 
-/** Returns the form of saved objects with certain fields. */
+/** Returns the form of saved objects that have these fields. */
 function saved(fields: readonly string[]): Form {
   return (key, bytes) => {
     const object = parse(bytes)

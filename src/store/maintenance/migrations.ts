@@ -1,7 +1,8 @@
 /**
- * Migrations from older formats of the store to the current one, step by step. A new format adds one step to
- * `MIGRATIONS`. The command `tenrec migrate` runs the steps. A start of the daemon does not, so that it never changes a
- * store unasked. The steps from format 2 to 6 are an exception: they cost almost nothing, so a start runs them too.
+ * Migrations from older formats of the store to the current one, step by step. Each new format adds one step to
+ * `MIGRATIONS`. The command `tenrec migrate` runs the steps. A start of the daemon does not run them, because it should
+ * never change a store unasked. The steps from format 2 to 6 are an exception: they cost almost nothing, so a start
+ * runs them too.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -17,21 +18,21 @@ import {
 import { lockDataDir } from '../directory/data-dir-lock.ts'
 import { joinEnvironment } from '../directory/environment-lock.ts'
 
-/** Converts a store of one format into the next. */
+/** Converts a store from one format to the next one. */
 export interface Migration {
-  /** The format that the step reads. The step produces the next format. */
+  /** The format that the step converts. The result has the format with the next number. */
   readonly from: number
-  /** Describes the step and its cost in time and space, for the operator. */
+  /** Says what the step does and what it costs in time and space. The operator reads it. */
   readonly sentence: string
   /**
-   * Converts the store at an absolute path. This process must have locked it. The step may be interrupted at any time
-   * and is then run again from the beginning, so repeating completed work must do no harm. Throws `OperatorError` if
-   * the store cannot be converted.
+   * Converts the store at an absolute path. This process must have locked it. The step may be interrupted at any time.
+   * It is then run again from the beginning, so it must be harmless to repeat work that is already done. Throws
+   * `OperatorError` if the store cannot be converted.
    */
   run(path: string): Promise<void>
 }
 
-/** The steps from the format of a store to the current one. */
+/** The steps that lead from the format of a store to the current one. */
 export interface MigrationPlan {
   /** The absolute path of the data directory. */
   readonly path: string
@@ -73,9 +74,9 @@ export const MIGRATIONS: readonly Migration[] = [
 ]
 
 /**
- * Returns the steps that a store needs. Reads only the format of the store. Throws `OperatorError` with exit code 1 if
- * there is no store. Throws it with exit code 78 if the store is incomplete, the format is newer than this version, or
- * no steps lead from the format to the current one.
+ * Returns the steps that a store needs. Reads only the format of the store. Throws `OperatorError`: with exit code 1 if
+ * there is no store, and with exit code 78 if the store is incomplete, if it has a newer format than this version
+ * supports, or if no steps lead from its format to the current one.
  */
 export function planMigration(
   dataDir: string,
@@ -99,7 +100,7 @@ export function planMigration(
 
 /**
  * Returns the steps from an older format to the current one, in order. Throws `OperatorError` with exit code 78 if a
- * step is missing. The message names `what`, which is the store or backup with the older format.
+ * step is missing. The message begins with `what`, the store or backup that has the older format.
  */
 export function stepsFrom(
   format: number,
@@ -117,7 +118,7 @@ export function stepsFrom(
 
 /**
  * Runs all steps of a plan. After each step the store has the next format. Calls `onStep` before each step. Throws
- * `OperatorError` with exit code 1 if a process has the store open, and with 78 if it is damaged.
+ * `OperatorError` with exit code 1 if a process has the store open, and with 78 if the store is damaged.
  */
 export async function runMigration(
   plan: MigrationPlan,

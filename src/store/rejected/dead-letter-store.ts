@@ -1,7 +1,7 @@
 /**
  * Dead letters: events that could not be processed. They are stored as they arrived, so that an operator can inspect
- * them and have them processed again. Because the events were acknowledged, the oldest letters are removed only if a
- * limit is exceeded.
+ * them and have them processed again. The clients were told that these events were accepted. A letter is therefore
+ * removed only by the operator, or if a limit is exceeded and it is the oldest one.
  *
  *   dead_letters   letter u32 (from 1, ascending) -> head length u32 little-endian | head | raw bytes
  *     head         MessagePack [project, step, reason, time in milliseconds, origin]
@@ -41,21 +41,23 @@ type Head = readonly [
 export class DeadLetters {
   readonly #table: Table
   readonly #state: Table
-  /** The letters that the next `store` writes, by their number, with the values to write. */
+  /**
+   * The letters that were added since the last `store`, by number: each as it can be read, and as the bytes to write.
+   */
   readonly #pending = new Map<number, readonly [letter: StoredDeadLetter, value: Buffer]>()
   /** The numbers of the letters that the next `store` removes. */
   readonly #removed = new Set<number>()
   /**
-   * The sizes of all letters, including those that are not stored yet. They are included so that the choice of the
-   * letters to remove does not depend on when letters are stored.
+   * The sizes of all letters. Letters that are not stored yet are included, so that the choice of the letters to remove
+   * does not depend on when letters are stored.
    */
   readonly #ring: RecordRing<number>
   #isLoaded = false
   #last = 0
   #forgotten = 0
-  /** The estimated bytes of memory of the letters that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the letters that were added since the last `store`. */
   gatheredBytes = 0
-  /** The number of letters that were added to this object. */
+  /** The number of letters that were added since this object was created. */
   added = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
@@ -71,8 +73,8 @@ export class DeadLetters {
   }
 
   /**
-   * Adds a copy of a letter. The next `store` writes it. `logTimeMs` becomes the time of the letter. It comes from the
-   * log, so that a replay gives the same time.
+   * Adds a copy of a letter. The next `store` writes it. `logTimeMs` is the time at which the letter counts as stored.
+   * It comes from the log, so that processing the same log again gives the same time.
    */
   add(letter: DeadLetter, logTimeMs: number): void {
     const ring = this.#load()
@@ -100,8 +102,8 @@ export class DeadLetters {
   }
 
   /**
-   * Yields at most `limit` letters with numbers after `after` up to `through`. Includes letters that the next `store`
-   * will write, but not those that are added during the iteration. Throws `DamagedRecordError`.
+   * Yields the letters with numbers after `after` up to `through`, at most `limit` of them. Letters that are not stored
+   * yet are included. Letters that are added during the iteration are not. Throws `DamagedRecordError`.
    */
   *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
     const waiting = [...this.#pending.values()].filter(([{ number }]) => number > after)
@@ -118,7 +120,7 @@ export class DeadLetters {
     }
   }
 
-  /** Removes a letter. The next `store` removes it from the table. */
+  /** Removes a letter from memory. The next `store` removes it from the table. */
   remove(number: number): void {
     this.#load()
     this.#forget(number)
@@ -139,7 +141,7 @@ export class DeadLetters {
     storeNumber(this.#state, 'letters', this.#last)
   }
 
-  /** Returns the current counts. The first call reads all letters. */
+  /** Returns the current counts. The first call reads all letters from the table. */
   takeCounts(): DeadLetterCounts {
     const { count, bytes } = this.#load()
     const counts = { count, bytes, forgotten: this.#forgotten }
@@ -201,7 +203,7 @@ export function newestDeadLetters(
 
 function letterOf({ key, value: bytes }: Entry): StoredDeadLetter {
   const rawStart = 4 + bytes.readUInt32LE()
-  // `store` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `store` wrote the record, and its checksum matches.
   const head = unpack(bytes.subarray(4, rawStart)) as Head
   const [projectId, step, reason, storedAtMs, packedOrigin] = head
   const raw = Buffer.from(bytes.subarray(rawStart))

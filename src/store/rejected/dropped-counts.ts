@@ -1,6 +1,6 @@
 /**
- * Counts the events of a project that were not stored, by the hour of their arrival and the reason. The events
- * themselves can be removed early because of limits (dropped-events.ts). The counts are not.
+ * Counts the events of a project that were not stored, by the hour of their arrival and the reason. Limits may remove
+ * the dropped events themselves early (dropped-events.ts), but not these counts.
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its
  * member `last` maps each reason to the time at which the last such event arrived, in milliseconds. Records of earlier
@@ -22,28 +22,34 @@ const HOUR_MS = 3_600_000
 type Numbers = Partial<Record<DropReason, number>>
 type Counts = Numbers & { readonly last?: Numbers }
 
-/** How many events of one hour were added since the last `store`, and when the last of them arrived. */
+/**
+ * For one hour and each reason: the number of events that were added since the last `store`, and the time at which the
+ * last of them arrived.
+ */
 interface AddedHour {
   readonly counts: Numbers
   readonly last: Numbers
 }
 
-/** The events of a project that were added since the last `store`. */
+/** The counts of one project that were added since the last `store`. */
 interface Added {
   readonly hours: Map<number, AddedHour>
-  /** The newest hour of an event since the last `expire`, or 0 if there is none. */
+  /**
+   * The newest hour in which an event arrived since the last `expire`. Hours are counted from 1970. 0 if there was no
+   * event.
+   */
   newest: number
-  /** The first hour that is kept. Stored hours before it are removed. */
+  /** The first hour whose counts are kept, counted from 1970. Stored counts of earlier hours are removed. */
   firstKept: number
 }
 
-/** Writes counts. Only the thread that writes to the store uses it. */
+/** Collects and writes counts. Only the thread that writes to the store uses it. */
 export class DroppedCounts {
   readonly #table: Table
   readonly #onDamage: DamageListener
   readonly #added = new Map<number, Added>()
 
-  /** `onDamage` gets the error of each damaged record. Its counts start again at 0. */
+  /** `onDamage` gets the error of each damaged record. The counts in a damaged record start again at 0. */
   constructor(table: Table, onDamage: DamageListener) {
     this.#table = table
     this.#onDamage = onDamage
@@ -65,13 +71,14 @@ export class DroppedCounts {
   }
 
   /**
-   * Removes the counts that are too old at the time `atMs`. It only checks projects that had events since the last
-   * call.
+   * Removes the counts that are too old at the time `atMs`, in milliseconds. Only projects that had dropped events
+   * since the last call are checked.
    */
   expire(atMs: number): void {
     for (const added of this.#added.values()) {
       if (added.newest === 0) continue
-      // The clock may have been ahead when an event arrived. The other counts must not become too old because of this.
+      // If the clock was ahead when an event arrived, the other counts must not become too old because of this. So the
+      // age is measured from the earlier of the two times.
       const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
       for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
       added.firstKept = Math.max(added.firstKept, firstKept)
@@ -80,8 +87,9 @@ export class DroppedCounts {
   }
 
   /**
-   * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. You may
-   * call it in the middle of a block: counts that become too old with this block are removed at the end of the block.
+   * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. It may be
+   * called in the middle of a block of the log: counts that become too old with this block are removed when the block
+   * ends.
    */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {
@@ -90,7 +98,7 @@ export class DroppedCounts {
       for (const [hour, added] of hours) {
         const key = pairKey(projectId, hour)
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
-        // `putRecord` below wrote the record, and the checksum guarantees that it is unchanged.
+        // The cast is right: `putRecord` below wrote the record, and its checksum matches.
         const before = stored as Counts | null
         const counts: Numbers = {}
         const last: Numbers = {}
@@ -111,7 +119,10 @@ export class DroppedCounts {
   }
 }
 
-/** Returns the counts of the hours that end after `afterMs`, newest hour first. Throws `DamagedRecordError`. */
+/**
+ * Returns the counts of the hours that end after `afterMs` (milliseconds since 1970), newest hour first. Throws
+ * `DamagedRecordError`.
+ */
 export function countDropped(
   table: Table,
   projectId: number,
@@ -122,7 +133,7 @@ export function countDropped(
   const counts: DroppedCount[] = []
   for (const { key, value } of entriesOf(table, range)) {
     const hour = new Date(numberInKey(key, 4) * HOUR_MS).toISOString()
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     const byReason = unpack(value) as Counts
     for (const reason of DROP_REASONS.toReversed()) {
       const count = byReason[reason]

@@ -7,8 +7,8 @@
  *                    -> head length u32 little-endian | head | first bytes of the event's JSON
  *     head           MessagePack [reason, event, distinct_id, bytes, arrival in milliseconds, uuid]
  *
- * The keys are derived from the log, so a replay of the log stores the same records. The order of keys is the order of
- * arrival.
+ * The keys are derived from the log, so processing the same log again stores the same records. Within a project, the
+ * order of the keys is the order of arrival.
  */
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -39,12 +39,12 @@ import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
-/** The size of a record on disk without its texts and data, in bytes. */
+/** The number of bytes that a record takes on the disk, without its texts and its data. */
 const RECORD_BYTES = 96
-/** The memory that a record takes without its texts and data, in bytes. */
+/** The number of bytes that a record takes in memory, without its texts and its data. */
 const RECORD_MEMORY_BYTES = 600
 
-/** An event that is not stored. */
+/** An event that was accepted but is not stored. */
 export interface DroppedEvent {
   readonly projectId: number
   /** The sequence number of the block of the log that contained the event. */
@@ -74,11 +74,11 @@ interface Entry {
   readonly projectId: number
   readonly head: Head
   readonly key: Buffer
-  /** The beginning of the JSON, or null if it is already stored. */
+  /** The beginning of the JSON, until it is stored. Null afterwards. */
   data: Buffer | null
 }
 
-/** The limits of dropped events. Only tests set them. */
+/** The limits for dropped events. Only tests set them. */
 export interface DroppedLimits {
   readonly reasonEventsMax?: number
   readonly allEventsMax?: number
@@ -90,12 +90,12 @@ export class DroppedEvents {
   readonly #onDamage: DamageListener
   readonly #reasonEventsMax: number
   readonly #entries = new Map<string, Entry>()
-  /** The events of each project and reason, with their sizes. */
+  /** For each project and reason, the sizes of the events that are kept. */
   readonly #rings = new Map<string, RecordRing<string>>()
   readonly #all: RecordRing<string>
   readonly #changed = new Set<Entry>()
   #removed: Buffer[] = []
-  /** The estimated bytes of memory of the events that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the events that were added since the last `store`. */
   gatheredBytes = 0
   #isLoaded = false
 
@@ -120,9 +120,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Erases the dropped events that an erasure covers. It covers an event if the event's distinct_id is one of those to
-   * erase, or all persons are to be erased, and if the name and the arrival time of the event match its rules. `idOf`
-   * returns the distinct ID number of a distinct_id, or 0 if it has none.
+   * Erases the dropped events of a project that an erasure is about. An event is erased if its distinct_id is one of
+   * those to erase, or if all persons are to be erased. In addition, its name and its time of arrival must match the
+   * rules of the erasure. `idOf` returns the distinct ID number of a distinct_id, or 0 if it has none.
    */
   erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
     this.#load()
@@ -187,9 +187,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Removes the events that are too old at the time `atMs`, in the order of their arrival, until it finds one that is
-   * not too old. An event that arrived far in the future also counts as too old, because the clock must have been wrong
-   * at its arrival.
+   * Removes the events that are too old at the time `atMs` (milliseconds since 1970). It goes through them in the order
+   * of their arrival and stops at the first one that is not too old. An event that arrived long after `atMs` also
+   * counts as too old, because the clock must have been wrong when it arrived.
    */
   expire(atMs: number): void {
     this.#load()
@@ -219,8 +219,8 @@ export class DroppedEvents {
 }
 
 /**
- * Collects dropped events and their counts, and stores them with the next commit. Only the thread that writes to the
- * store uses it.
+ * Collects dropped events and their counts. The next commit stores them. Only the thread that writes to the store uses
+ * it.
  */
 export class DroppedWriter {
   readonly #events: DroppedEvents
@@ -237,7 +237,7 @@ export class DroppedWriter {
     this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
   }
 
-  /** The estimated bytes of memory of the events that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the events that were added since the last `store`. */
   get gatheredBytes(): number {
     return this.#events.gatheredBytes
   }
@@ -262,8 +262,8 @@ export class DroppedWriter {
   }
 
   /**
-   * Removes the events and counts that are too old at the time of a block. Call it for each block. Otherwise the
-   * records that stay would depend on how many blocks a commit contains.
+   * Removes the events and counts that are too old at the time of a block of the log. Call it for each block: if it
+   * were called for each commit, the remaining records would depend on how many blocks a commit contains.
    */
   expire(atMs: number): void {
     this.#events.expire(atMs)
@@ -292,7 +292,7 @@ function decode(key: Buffer, value: Buffer): StoredEvent {
     projectId: numberInKey(key, 0),
     block: key.readUIntBE(4, 6),
     place: key.readUInt32BE(10),
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     head: unpack(bytes.subarray(4, dataStart)) as Head,
     data: bytes.subarray(dataStart),
   }

@@ -1,6 +1,6 @@
 /**
- * Decides which records are removed from a collection with limits. While a limit is exceeded, these are the oldest
- * records.
+ * Chooses the records to remove from a collection that has limits: while a limit is exceeded, the oldest record must
+ * go.
  */
 
 /** The sizes of the records of a collection, in the order in which the records were added. */
@@ -8,7 +8,10 @@ export class RecordRing<Key> {
   readonly #entriesMax: number
   readonly #bytesMax: number
   readonly #sizes = new Map<Key, number>()
-  /** An iterator over the keys. It is reused, because a new iterator would have to pass all deleted keys again. */
+  /**
+   * An iterator over the keys, oldest first. It is kept between calls, because a new iterator would have to skip all
+   * deleted keys again.
+   */
   #iterator: MapIterator<Key>
   #oldest: Key | undefined
   #bytes = 0

@@ -1,8 +1,8 @@
 /**
- * The log of ingestion warnings. It keeps a limited number of lines for each project. There is one line for each type
- * and key in an hour; further warnings with the same type and key increase the count of that line. The key is the
- * `distinct_id` or the `field` in the details. The time is the arrival of the event, so that a replay produces the same
- * lines.
+ * The log of ingestion warnings. It keeps a limited number of lines for each project. Warnings that arrive within an
+ * hour and have the same type and key share a line, which counts them. The key is the `distinct_id` or the `field` in
+ * the details of the warning. The time of a line is the arrival of the event, so that processing the same log again
+ * produces the same lines.
  *
  * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
  */
@@ -17,7 +17,7 @@ import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
 const SAMPLE_MS = 60 * 60 * 1000
-/** The memory that a line takes without its texts, in bytes. */
+/** The number of bytes that a line takes in memory, without its texts. */
 const LINE_MEMORY_BYTES = 300
 
 type StoredLine = readonly [
@@ -37,9 +37,9 @@ interface Line {
   count: number
 }
 
-/** The lines of one project, in memory. */
+/** The lines of one project in memory, with those that are not stored yet. */
 interface ProjectLines {
-  /** The newest line for each type and key. The oldest of these lines comes first. */
+  /** For each type and key, the newest line. The map is ordered by the age of the lines, oldest first. */
   readonly samples: Map<string, Line>
   readonly changed: Set<Line>
   first: number
@@ -52,7 +52,7 @@ export class WarningLog {
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
-  /** The estimated bytes of memory of the warnings that were added since the last `store`. */
+  /** The estimated number of bytes of memory of the warnings that were added since the last `store`. */
   gatheredBytes = 0
 
   constructor(table: Table, linesMax = WARNING_LINES_MAX) {
@@ -83,8 +83,7 @@ export class WarningLog {
     lines.samples.set(sample, line)
     lines.changed.add(line)
     this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
-    // The count of a line can increase only as long as the line is kept. Lines that the next `store` removes are
-    // therefore removed here too.
+    // Lines that the next `store` will remove are removed here already. Their counts can no longer increase.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
       lines.samples.delete(key)
@@ -138,7 +137,7 @@ function readLines(table: Table, projectId: number, limit: number): Line[] {
   const { start: end, end: start } = keysOf(projectId)
   const lines: Line[] = []
   for (const { key, value } of entriesOf(table, { start, end, reverse: true, limit })) {
-    // `store` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `store` wrote the record, and its checksum matches.
     const stored = unpack(value) as StoredLine
     const [type, sampleKey, arrivedAtMs, detailsJson, count] = stored
     lines.push({ number: numberInKey(key, 4), type, sampleKey, arrivedAtMs, detailsJson, count })

@@ -1,7 +1,6 @@
 /**
  * Answers queries about erasures: receipts, retention rules, and estimates of how much an erasure would remove. An
- * estimate reads every segment, except those that can be excluded by their headers. This takes some milliseconds per
- * segment.
+ * estimate reads every segment, except those that their headers exclude. It takes some milliseconds for each segment.
  */
 
 import {
@@ -38,15 +37,15 @@ interface Share {
   bytes: number
 }
 
-/** The oldest events of a project, which must be removed to get below a size limit. */
+/** The oldest events of a project: those that must be removed so that the project gets below its size limit. */
 interface Oldest extends Share {
   through: number
   arrivedMs: number | null
 }
 
 /**
- * If a project exceeds its size limit, it is reduced to this fraction of the limit, so that the next reduction is not
- * needed soon.
+ * If a project exceeds its size limit, events are removed until it has this fraction of the limit, so that it does not
+ * exceed the limit again soon.
  */
 const SIZE_TARGET = 0.95
 
@@ -58,8 +57,8 @@ export class ErasureReader {
   readonly #onDamage: DamageListener
 
   /**
-   * `onDamage` receives the error of each damaged record that a retention plan skips. If it is not given, the plan
-   * throws.
+   * `onDamage` receives an error for each damaged record that a retention plan has to skip. Without `onDamage`, the
+   * plan throws.
    */
   constructor(
     tables: EventTables,
@@ -92,7 +91,10 @@ export class ErasureReader {
     return job === null ? null : receiptOf(number, job)
   }
 
-  /** Estimates how much an erasure would remove. Returns null if there is no such person. */
+  /**
+   * Estimates how many events and bytes an erasure would remove. Returns null if the person of the criteria does not
+   * exist.
+   */
   estimate(projectId: number, criteria: ErasureCriteria): ErasureEstimate | null {
     const ids = this.#spansOf(projectId, criteria)
     if (ids === undefined) return null
@@ -114,8 +116,8 @@ export class ErasureReader {
 
   /**
    * Estimates how many events the retention rules would remove: the rules in `given`, or the stored rules of the
-   * project if it is null. Retention skips damaged records, so the plan also skips them, and says that it is
-   * incomplete.
+   * project if it is null. Retention skips damaged records, so the estimate skips them too, and `isComplete` is then
+   * false.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
@@ -153,8 +155,8 @@ export class ErasureReader {
   }
 
   /**
-   * Returns the oldest events that must be removed to release `excess` bytes. `excess` does not include the events that
-   * other rules remove anyway.
+   * Returns the oldest events that must be removed in order to release `excess` bytes. The bytes of events that other
+   * rules remove anyway must already be subtracted from `excess`.
    */
   #oldest(
     projectId: number,
@@ -174,7 +176,7 @@ export class ErasureReader {
     return oldest
   }
 
-  /** Returns how many events and bytes an erasure removes from all segments. */
+  /** Returns how many events and bytes an erasure removes from all segments together. */
   #total(projectId: number, match: ErasureMatch, onDamage: DamageListener): Share {
     const total = { events: 0, bytes: 0 }
     for (const summary of this.#summaries(projectId, onDamage)) {
@@ -202,8 +204,8 @@ export class ErasureReader {
   }
 
   /**
-   * Returns, for each requested distinct ID number, the range of sequence numbers in which events match. Returns null
-   * for the events of all persons, and undefined if there is no such person.
+   * Returns which events match criteria: for each distinct ID number, a range of sequence numbers. Returns null if
+   * events of all persons match, and undefined if there is no such person.
    */
   #spansOf(
     projectId: number,
@@ -221,8 +223,8 @@ export class ErasureReader {
 }
 
 /**
- * Adds the oldest events of a segment to `oldest`, until they release about `wanted` bytes. Leaves out events that are
- * removed anyway. Returns the released bytes.
+ * Adds the oldest events of a segment to `oldest`, until they release about `wanted` bytes. Events that other rules
+ * remove anyway are left out. Returns the number of released bytes.
  */
 function takeOldest(
   oldest: Oldest,

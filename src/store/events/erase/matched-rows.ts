@@ -1,6 +1,6 @@
 /**
- * Finds the events of a segment that an erasure covers. The header is checked first, so most segments are skipped
- * without reading their columns.
+ * Finds the events of a segment that an erasure is about. The header is checked first. It excludes most segments, whose
+ * columns are then not read.
  */
 import {
   type ErasureMatch,
@@ -10,7 +10,9 @@ import {
 } from '../../../rules/events/erasure-match.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** Returns an array with a 1 for each covered row of a segment, or null if no row is covered. */
+/**
+ * Returns an array with a 1 for each row of a segment that the erasure is about. Returns null if there is no such row.
+ */
 export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
   const { firstSequence, firstTimestampMs, lastTimestampMs } = view.summary
   if (!mayMatch(match, view.summary)) return null
@@ -41,7 +43,7 @@ export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array 
   return count === 0 ? null : matched
 }
 
-/** Returns the number of marked rows. */
+/** Returns the number of rows that are marked with a 1. */
 export function countRows(marked: Uint8Array): number {
   return marked.reduce((sum, each) => sum + each, 0)
 }

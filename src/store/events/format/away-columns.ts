@@ -1,8 +1,8 @@
 /**
- * Columns of a segment that were moved to the warehouse. The store no longer has their values. When a query needs them,
- * the store fetches them from the warehouse and rebuilds the columns byte for byte. The header and the fixed columns
- * (times, distinct ID numbers, names and uuids) stay in the store. The header records the length of each moved column,
- * so that a rebuilt column can be checked.
+ * Columns of a segment that were moved to the warehouse, that is, to ClickHouse. The store no longer has their values.
+ * When a query needs them, the store fetches them from the warehouse and rebuilds the columns byte for byte. The header
+ * and the fixed columns (times, distinct ID numbers, names and uuids) stay in the store. The header records the length
+ * of each moved column, so that a rebuilt column can be checked.
  */
 import { refusal } from '../../../base/refusals.ts'
 import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
@@ -23,7 +23,10 @@ import {
 } from './segment-format.ts'
 import { planValues, VALUES_JSON, writeIds, writePresence, writeValues } from './segment-values.ts'
 
-/** A column that was rebuilt from the warehouse: its directory entry, and the group that contains its parts. */
+/**
+ * A column that was rebuilt from the warehouse: its directory entry, and the content of the group to which the entry
+ * refers.
+ */
 export interface MadeColumn {
   readonly entry: ColumnEntry
   readonly group: Buffer
@@ -31,23 +34,23 @@ export interface MadeColumn {
 
 let source: ColumnSource | null = null
 
-/** Sets the source from which this thread reads columns that were moved to the warehouse. */
+/** Sets the object by which this thread reads columns that were moved to the warehouse. Null: it cannot read them. */
 export function setColumnSource(columns: ColumnSource | null): void {
   source = columns
 }
 
-/** The group number of a part that was moved to the warehouse. */
+/** The group number in a part that was moved to the warehouse. No stored group has this number. */
 const AWAY_GROUP = 0xffff
 
 /**
- * Returns whether columns of a segment may be moved to the warehouse. Returns false if properties share a column,
- * because the warehouse cannot find the properties of a shared column by their names.
+ * Returns whether columns of a segment may be moved to the warehouse. This is false if some properties share a column,
+ * because the warehouse finds columns by the names of their properties.
  */
 export function mayGiveAway({ columns }: Directory): boolean {
   return !columns.some(({ role }) => role === ROLE_REST)
 }
 
-/** Returns whether a column always stays in the store. */
+/** Returns whether a column always stays in the store, because it contains the event names. */
 export function staysHere({ role }: ColumnEntry): boolean {
   return role === ROLE_NAME
 }
@@ -81,7 +84,7 @@ export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: n
   throw refusal('warehouse_incomplete')
 }
 
-/** Encodes values as a column. The segment encoder would write the same bytes. */
+/** Encodes values as a column, with the same bytes that the segment encoder would write. */
 export function columnOf(
   { key, role, mode }: ColumnEntry,
   { rows: present, texts }: ColumnTexts,
@@ -128,7 +131,7 @@ export function columnOf(
   return { entry: made, group: Buffer.from(writer.view()) }
 }
 
-/** Returns whether a rebuilt column has the same length and number of values as the column had before its move. */
+/** Returns whether a rebuilt column has the length and the number of values that the column had before it was moved. */
 export function isSame(made: ColumnEntry, entry: ColumnEntry): boolean {
   const figures = ({
     mode,

@@ -2,7 +2,7 @@
 
 const FIRST_BYTES = 64 * 1024
 
-/** Appends bytes, numbers and texts. The memory shrinks only with `release`. */
+/** Appends bytes, numbers and texts to a buffer that grows as needed. Only `release` makes it smaller. */
 export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   length = 0
@@ -58,7 +58,7 @@ export class ByteWriter {
     this.bytes.writeDoubleLE(value, start)
   }
 
-  /** Appends an integer from 0 to 2^53 - 1, seven bits per byte, low bits first. */
+  /** Appends an integer from 0 to 2^53 - 1 as a varint: seven bits in each byte, the lowest bits first. */
   writeVarint(value: number): void {
     this.reserve(8)
     const bytes = this.bytes
@@ -92,7 +92,7 @@ export class ByteReader {
     let factor = 1
     for (;;) {
       const byte = this.#bytes[this.offset++]
-      if (byte === undefined) throw new RangeError('a number ends behind its column')
+      if (byte === undefined) throw new RangeError('a number ends after the end of its column')
       value += (byte & 127) * factor
       if (byte < 128) return value
       factor *= 128

@@ -1,6 +1,8 @@
 /**
  * One column of a segment that is being filled: which rows have a value, and which value each of them has. A column
- * starts as a dictionary. If nearly all of its first values differ, it continues as a plain list:
+ * starts as a *dictionary*, which has each value once. If nearly all of its first values differ, it continues as a
+ * *plain* list, with one value for each row that has one. A column in which each value is the distinct_id of the row is
+ * a *mirror*, and needs no values at all:
  *
  *   row                  0         1         2         3
  *   value                Chrome    Firefox   (none)    Chrome
@@ -23,38 +25,44 @@ import { PlainValues } from './plain-values.ts'
 import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
 import { valueBytes } from './value-bytes.ts'
 
-/** The number of distinct values after which a column may become a plain list. */
+/** A column with fewer distinct values than this stays a dictionary for now. With more, it may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
 /**
- * A column becomes a plain list if the list is hardly larger than the dictionary: it has at most 9/8 as many values,
- * and at most 9/8 as many bytes.
+ * A dictionary becomes a plain list if the list is hardly larger: if it has at most 9/8 as many values, and at most 9/8
+ * as many bytes.
  */
 const PLAIN_PARTS_PER_8 = 9
 const NO_IDS = new Uint16Array(0)
 
-/** A column of the segment that is being filled. */
+/** One column of the segment that is being filled. */
 export class ColumnBuilder {
   readonly key: string
   /**
-   * For each row: the position of its value, counted from 1, or 0 without a value. In a plain or mirrored column, any
-   * number other than 0 means that the row has a value.
+   * For each row: the position of its value, counted from 1, or 0 without a value. In a plain column or a mirror, every
+   * number other than 0 only means that the row has a value.
    */
   ids: Uint16Array
   isPlain = false
   /** Set by `makeDictionary`. The column then stays a dictionary until the segment ends. */
   #mustStayDictionary = false
-  /** The distinct values, unless the column is plain. */
+  /** The distinct values of a dictionary. Not used if the column is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
-  /** For each code that the kernel has given to a value: the position of the value, or 0 if it is not known yet. */
+  /**
+   * For each code that the kernel has given to a value: the position of the value in `#values`, or 0 if the code is new
+   * here.
+   */
   #idsByCode: Uint16Array = NO_IDS
-  /** Codes from this number on are not known yet, so no lookup is needed for them. */
+  /** All codes from this number on are new here, so they need not be looked up. */
   #codesEnd = 0
-  /** The memory in which the kernel finds `ids`, `#idsByCode` and `#state`. */
+  /**
+   * The memory that this column shares with the kernel. The kernel finds `ids`, `#idsByCode` and `#state` in it. Null
+   * while the column is not in that memory.
+   */
   #block: ColumnBlock | null = null
-  /** The numbers `count` and `isMirror`, which the kernel updates as well. */
+  /** The two numbers behind `count` and `isMirror`. The kernel changes them too. */
   #state: Int32Array = new Int32Array(2)
   // The value of the last row. It is compared first: consecutive rows often have the same value, and a comparison is
   // cheaper than hashing a text.
@@ -75,7 +83,7 @@ export class ColumnBuilder {
     this.#state[0] = count
   }
 
-  /** True if every value so far is the distinct_id of its row. `values` is then empty. */
+  /** True if the column is a mirror so far: every value is the distinct_id of its row. `values` is then empty. */
   get isMirror(): boolean {
     return this.#state[1] === 1
   }
@@ -84,7 +92,7 @@ export class ColumnBuilder {
     this.#state[1] = isMirror ? 1 : 0
   }
 
-  /** The distinct values. In a plain column, the values of all rows that have one. */
+  /** The distinct values. In a plain column, the value of each row that has one. */
   get values(): readonly unknown[] {
     return this.isPlain ? this.#plain.list : this.#values
   }
@@ -93,12 +101,15 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.count : this.#values.length
   }
 
-  /** In a plain column: the first value that is not null, or null if there is none. */
+  /** In a plain column, the first value that is not null. Null if there is none. */
   get firstPlain(): unknown {
     return this.#plain.first
   }
 
-  /** Returns whether a text with this number of characters may be among the values. */
+  /**
+   * Returns false if no text with this number of characters can be among the values. This is known without reading
+   * them.
+   */
   mayHold(characters: number): boolean {
     return !this.isPlain || this.#plain.mayHold(characters)
   }
@@ -109,8 +120,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Moves the column into the memory of the kernel, so that the kernel can fill it, and returns the address. Returns 0
-   * if no memory is available.
+   * Moves the column into memory that it shares with the kernel, so that the kernel can fill it. Returns the address of
+   * that memory, or 0 if no memory is available.
    */
   attach(cells: Pick<EventCells, 'takeBlock'>, rows: number): number {
     if (this.#block !== null) return this.#block.address
@@ -126,8 +137,8 @@ export class ColumnBuilder {
     return block.address
   }
 
-  /** Copies the column, with its first `rows` rows, out of the memory of the kernel, and releases that memory. */
-  detach(cells: Pick<EventCells, 'releaseBlock'>, rows: number): void {
+  /** Moves the column, with its first `rows` rows, out of the memory of the kernel, and gives that memory back. */
+  detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
     const block = this.#block
     if (block === null) return
     this.#block = null
@@ -140,7 +151,7 @@ export class ColumnBuilder {
     cells.releaseBlock(block)
   }
 
-  /** Discards the contents. `rows` is the number of rows in the segment that ended. */
+  /** Discards the contents, for the next segment. `rows` is the number of rows in the segment that ended. */
   reset(rows: number): void {
     if (this.count === 0 && this.valueCount === 0) return
     this.ids.fill(0, 0, rows)
@@ -156,7 +167,7 @@ export class ColumnBuilder {
     this.#clearCodes()
   }
 
-  /** Sets the value of a row, any JSON value. Rows come in ascending order. */
+  /** Sets the value of a row to any JSON value. Call it for the rows in ascending order. */
   put(row: number, value: unknown): void {
     if (typeof value === 'object' && value !== null) {
       this.#putObject(row, value)
@@ -184,7 +195,7 @@ export class ColumnBuilder {
     if (isNew && id === PLAIN_DECISION_VALUES) this.#decide(row)
   }
 
-  /** Sets the value of a row from a cell. `code` is the kernel's code for the value, from 1. */
+  /** Sets the value of a row from a cell. `code` is the code that the kernel has given to the value, from 1 on. */
   putCell(row: number, cells: EventCells, cell: number, code: number): void {
     const known = this.#idsByCode[code] ?? 0
     if (known !== 0) {
@@ -200,8 +211,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Sets the value of a row from a cell that has no code. Returns false if this is not possible. The caller must then
-   * call `put`.
+   * Sets the value of a row from a cell that has no code. Returns false if the value cannot be copied from the cell.
+   * The caller must then call `put` with the value.
    */
   putUncoded(row: number, cells: EventCells, cell: number): boolean {
     if (!this.isPlain || !cells.copyValue(cell, this.#plain)) return false
@@ -215,24 +226,27 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.plan() : planValues(this.#values)
   }
 
-  /** Writes the values with the result of the last `plan`. */
+  /** Writes the values in the encoding that `plan` has chosen. */
   write(writer: ByteWriter, plan: ValuesPlan): void {
     if (this.isPlain) this.#plain.write(writer, plan)
     else writeValues(writer, this.#values, plan)
   }
 
-  /** Discards the codes of values, because the kernel assigns new ones from now on. */
+  /** Discards the codes of the values, because the kernel will give new ones. */
   forgetCodes(): void {
     this.#clearCodes()
   }
 
-  /** Sets the value of a row by its position. Must not be called for plain or mirrored columns. */
+  /**
+   * Sets the value of a row to a value that the column already has, given by its position. Must not be called for a
+   * plain column or a mirror.
+   */
   putKnown(row: number, id: number): void {
     this.count++
     this.ids[row] = id
   }
 
-  /** Records that the value of a row is its distinct_id. Call it only while `isMirror` is true. */
+  /** Records that the value of a row is the distinct_id of that row. Call it only while `isMirror` is true. */
   putMirror(row: number): void {
     this.count++
     this.ids[row] = 1
@@ -244,7 +258,7 @@ export class ColumnBuilder {
     this.ids[row] = 0
     this.count--
     if (this.isPlain) this.#plain.pop()
-    // A column without rows may become a mirror. The kernel does not support mirrors, so discard its codes.
+    // A column without any value may become a mirror. The kernel does not support mirrors, so its codes are discarded.
     if (this.count === 0) this.#clearCodes()
   }
 
@@ -257,7 +271,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Returns the position of a value, from 1. A new value is added without a row. Must not be called for plain columns.
+   * Returns the position of a value, from 1 on. If the value is new, it is added, without a row that has it. Must not
+   * be called for a plain column.
    */
   idOf(value: string): number {
     let id = this.#lookup.get(value)
@@ -268,7 +283,7 @@ export class ColumnBuilder {
     return id
   }
 
-  /** Turns a dictionary into a plain list if it has nearly as many values as rows. */
+  /** Turns a dictionary into a plain list, if it has nearly as many values as there are rows. */
   settle(rows: number): void {
     if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
     if (this.#isNearlyUnique(rows)) this.#makePlain(rows)
@@ -291,7 +306,7 @@ export class ColumnBuilder {
     this.#plain.reset()
   }
 
-  // Objects are compared by their JSON text.
+  // Two objects are the same value if their JSON texts are equal.
   #putObject(row: number, value: object): void {
     const text = this.isPlain ? '' : jsonOf(value)
     this.count++
@@ -317,8 +332,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Returns whether a list with one value for each row is hardly larger than the dictionary. Compares bytes as well as
-   * numbers of values, because a list would repeat a long text for each row that has it.
+   * Returns whether a list with one value for each row would be hardly larger than the dictionary. The bytes are
+   * compared too, and not only the numbers of values: a list repeats a long text for each row that has it.
    */
   #isNearlyUnique(rows: number): boolean {
     const values = this.#values

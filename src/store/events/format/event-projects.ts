@@ -1,6 +1,6 @@
 /**
- * The counters of each project in environment `events`: the number of its events and distinct_ids, and the last event
- * that the runs of the uuid index cover. Table `projects`, little-endian:
+ * The counters of each project in environment `events`: the numbers of its events and distinct_ids, and the sequence
+ * number up to which the runs of the uuid index contain its events. Table `projects`, little-endian:
  *
  *   project u32 -> version u8, reserved 3, rows u32, distinct_ids u32, indexed rows u32, segments u32,
  *                  generation u32, bytes float64
@@ -23,22 +23,23 @@ export interface ProjectCounters {
   /** The number of distinct_ids, which is also the newest distinct ID number. */
   distinctIds: number
   /**
-   * The number of events that the runs of the uuid index cover. To find a later event by its uuid, segments are read.
+   * The number of events, from the first one on, that are in the runs of the uuid index. To find a later event by its
+   * uuid, segments are read.
    */
   indexedRows: number
   segments: number
-  /** The number of merges so far. */
+  /** The number of times that segments of the project were replaced, by merges or erasures. */
   generation: number
-  /** The stored bytes of all segments. */
+  /** The number of bytes that all segments take in the store. */
   bytes: number
 }
 
-/** Returns the counters of a project without events. */
+/** Returns the counters of a project that has no events. */
 export function emptyCounters(): ProjectCounters {
   return { rows: 0, distinctIds: 0, indexedRows: 0, segments: 0, generation: 0, bytes: 0 }
 }
 
-/** Returns the counters of a project, or null. Throws `DamagedRecordError`. */
+/** Returns the counters of a project, or null if it has none. Throws `DamagedRecordError`. */
 export function loadCounters(table: Table, projectId: number): ProjectCounters | null {
   const key = numberKey(projectId)
   const record = load(table, key)

@@ -5,16 +5,16 @@
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 
-/** The maximum count of numbers in a list. */
+/** The largest number of members that a set stores as a list. */
 const FEW = 16
-/** The estimated bytes of an empty set, and of each number in a list. */
+/** The estimated number of bytes of memory of an empty set, and of each number in a list. */
 const SET_BYTES = 80
 const LISTED_BYTES = 8
 
-/** A set in its stored form: its numbers, or one bit for each number, low bit first. */
+/** A set in its stored form: a list of its numbers, or one bit for each number, the lowest bit first. */
 export type PackedNumbers = readonly number[] | Uint8Array
 
-/** A set of integers from 0. */
+/** A set of integers that are not negative. */
 export class NumberSet {
   readonly #few: number[] = []
   #bits: Uint32Array | null = null
@@ -43,7 +43,7 @@ export class NumberSet {
     return ((this.#bits[number >>> 5] ?? 0) & (1 << (number & 31))) !== 0
   }
 
-  /** The estimated bytes in memory. */
+  /** The estimated number of bytes of memory. */
   get bytes(): number {
     return SET_BYTES + (this.#bits?.byteLength ?? this.#few.length * LISTED_BYTES)
   }

@@ -26,7 +26,7 @@ import {
   writeValues,
 } from './segment-values.ts'
 
-/** Matches a text that JSON does not escape and that has one byte per character. */
+/** Matches a text whose characters stay the same in JSON and take one byte each. */
 const SIMPLE_TEXT = /^[ !#-[\]-~]*$/
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -34,9 +34,9 @@ const HYPHEN = 0x2d
 const UUID_UNITS = 36
 const UUID_BYTES = 16
 const UUID_GROUP_DIGITS = 8
-/** The number of digits between the hyphens of a UUID. */
+/** The number of digits in each of the five groups of a UUID, which hyphens separate. */
 const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
-/** The bytes of a text in JSON in addition to its characters: two quotes and a comma. */
+/** The number of bytes that a text takes in JSON in addition to its characters: two quotes and a comma. */
 const AROUND_BYTES = 3
 const NUMBERS_FIRST = 512
 const TEXT_BYTES_FIRST = 16 * 1024
@@ -44,7 +44,7 @@ const DIGITS = new ByteWriter()
 const NO_NUMBERS = new Float64Array(0)
 const NO_BYTES = new Uint8Array(0)
 const NO_DIGIT = 255
-/** For each character code of a lower-case hexadecimal digit, its value. */
+/** The value of each lower-case hexadecimal digit, by its character code. All other codes have the value `NO_DIGIT`. */
 const DIGIT_VALUES = new Uint8Array(256).fill(NO_DIGIT)
 for (let digit = 0; digit < 16; digit++) {
   DIGIT_VALUES[digit.toString(16).charCodeAt(0)] = digit
@@ -64,12 +64,12 @@ export class PlainValues implements ValueSink {
   #kind = KIND_ANY
   #any: unknown[] = []
   #numbers = NO_NUMBERS
-  /** The bytes of the texts, each written as `"text",`. */
+  /** The texts as bytes, each written as `"text",`. */
   #texts = NO_BYTES
   #textBytes = 0
-  /** The number of characters of each text if all have the same number, otherwise one of the constants WIDTH_*. */
+  /** The number of characters of each text. If they differ, one of the constants WIDTH_*. */
   #width = 0
-  /** All values as a list. Null until the list is needed. */
+  /** All values as a list. It is created when it is first needed; null before. */
   #list: readonly unknown[] | null = null
 
   /** Replaces all values by a list of values. */
@@ -133,7 +133,7 @@ export class PlainValues implements ValueSink {
     this.#list = null
   }
 
-  /** Returns whether a text with this number of characters may be among the values. */
+  /** Returns false if no text with this number of characters can be among the values. */
   mayHold(characters: number): boolean {
     return this.#kind === KIND_ANY || this.#width < 0 || this.#width === characters
   }
@@ -144,12 +144,12 @@ export class PlainValues implements ValueSink {
     this.count--
     if (this.#kind === KIND_ANY) this.#any.pop()
     if (this.#kind !== KIND_TEXTS) return
-    // Find the opening quote of the last text: the text contains no quotes, and ends with a quote and a comma.
+    // The last text contains no quotes, and a quote and a comma follow it. So this finds the quote before it.
     this.#textBytes = this.#texts.lastIndexOf(QUOTE, this.#textBytes - AROUND_BYTES)
     this.#width = WIDTH_UNKNOWN
   }
 
-  /** The first value that is not null, or null if there is none. Decodes no other value. */
+  /** The first value that is not null, or null if there is none. No other value is decoded. */
   get first(): unknown {
     if (this.count === 0) return null
     if (this.#kind === KIND_NUMBERS) return this.#numbers[0]
@@ -157,7 +157,7 @@ export class PlainValues implements ValueSink {
     return Buffer.from(this.#texts.subarray(1, this.#texts.indexOf(QUOTE, 1))).toString('latin1')
   }
 
-  /** All values. The list is created again after each change. */
+  /** All values as a list. After each change, a new list is created. */
   get list(): readonly unknown[] {
     if (this.#kind === KIND_ANY || this.count === 0) return this.#any
     this.#list ??=
@@ -167,7 +167,7 @@ export class PlainValues implements ValueSink {
     return this.#list
   }
 
-  /** Returns the encoding that `write` will use. `planValues` would choose the same for the list. */
+  /** Returns the encoding that `write` will use: the same that `planValues` would choose for the list. */
   plan(): ValuesPlan {
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) return planValues(this.list)
     if (this.#kind === KIND_NUMBERS) return PLAN_NUMBERS
@@ -180,7 +180,7 @@ export class PlainValues implements ValueSink {
     return PLAN_JSON
   }
 
-  /** Writes the values with the result of the last `plan`. */
+  /** Writes the values in the encoding that `plan` has chosen. */
   write(writer: ByteWriter, plan: ValuesPlan): void {
     const { encoding } = plan
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) {
@@ -196,13 +196,13 @@ export class PlainValues implements ValueSink {
       texts[place + 1 + index] = text.charCodeAt(index)
   }
 
-  /** Makes room for a text and writes its quotes and its comma. Returns the offset of the first quote. */
+  /** Makes room for a text, and writes the quotes and the comma around it. Returns the offset of the first quote. */
   #addText(characters: number): number {
     if (this.count === 0) this.#width = characters
     else if (characters !== this.#width && this.#width >= 0) this.#width = WIDTH_DIFFERS
     const start = this.#textBytes
     const end = start + characters + AROUND_BYTES
-    // One byte stays free for the bracket that ends the list.
+    // Keep one byte free after the texts, for the bracket that ends the list.
     if (end >= this.#texts.length) {
       const texts = new Uint8Array(Math.max(TEXT_BYTES_FIRST, end * 2))
       texts.set(this.#texts.subarray(0, start))
@@ -235,7 +235,7 @@ export class PlainValues implements ValueSink {
     return bytes
   }
 
-  /** Decodes the hexadecimal texts into `DIGITS`. Returns false if a text is not hexadecimal. */
+  /** Writes the digits of all texts into `DIGITS`. Returns false if one of them is not a hexadecimal text. */
   #readHex(): boolean {
     const width = this.#width
     DIGITS.clear()
@@ -247,7 +247,7 @@ export class PlainValues implements ValueSink {
     return true
   }
 
-  /** Decodes the UUIDs into `DIGITS`. Returns false if a text is not a UUID. */
+  /** Writes the digits of all UUIDs into `DIGITS`. Returns false if one of the texts is not a UUID. */
   #readUuids(): boolean {
     DIGITS.clear()
     let to = DIGITS.take(this.count * UUID_BYTES)

@@ -1,6 +1,6 @@
 /**
- * A segment that is being filled in memory. Each project with events in the current batch has one builder. Its memory
- * is reused for the next segment of the project.
+ * A segment that is being filled in memory. Each project that has events in the current batch has a builder. The
+ * builder's memory is reused for the next segment of the project.
  */
 
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
@@ -17,20 +17,20 @@ import { ColumnBuilder } from './column-builder.ts'
 /** The number of rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192
 /**
- * A segment with this many bytes of properties is full, whatever its number of rows. Reading one event decodes whole
- * columns, so segments must not become larger.
+ * A segment whose properties have this number of bytes is full, whatever its number of rows. Reading one event decodes
+ * whole columns, so larger segments would make that slow.
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 const CAPACITY_FIRST = 128
-/** This number is added to the person mode of a row whose event is historical. */
+/** Added to the stored person mode of a row if its event is historical. */
 const MODE_HISTORICAL = 4
 
-/** Returns the byte that stores the person mode of a row and whether it is historical. */
+/** Returns the byte that stores two facts about a row: its person mode, and whether its event is historical. */
 export function modeByte(mode: PersonMode, isHistorical: boolean): number {
   return PERSON_MODES.indexOf(mode) + (isHistorical ? MODE_HISTORICAL : 0)
 }
 
-/** Returns the person mode of a mode byte. */
+/** Returns the person mode that a mode byte stores. */
 export function personModeOf(byte: number): PersonMode {
   return PERSON_MODES[byte & (MODE_HISTORICAL - 1)] ?? 'full'
 }
@@ -43,7 +43,7 @@ export function isHistoricalMode(byte: number): boolean {
 /** Collects rows and stores them by column. */
 export class SegmentBuilder {
   rows = 0
-  /** The size of all events in the segment as JSON, in bytes. `ProcessingWriter.append` counts it. */
+  /** The number of bytes of all events in the segment, as JSON. `ProcessingWriter.append` adds to it. */
   bytes = 0
   timestamps = new Float64Array(CAPACITY_FIRST)
   arrivals = new Float64Array(CAPACITY_FIRST)
@@ -57,15 +57,15 @@ export class SegmentBuilder {
   readonly #textOf: (distinctId: number) => string
   #capacity = CAPACITY_FIRST
   /**
-   * For each position within an event: the column of the property that the last event had there. Most events have the
-   * same keys in the same order, so the next event needs no lookup.
+   * The columns of the last event's properties, in the order in which that event had them. Most events have the same
+   * keys in the same order, so the columns of the next event are found without a lookup.
    */
   #order: ColumnBuilder[] = []
-  /** The columns, by the numbers that the kernel gives to keys. */
+  /** The columns, by the numbers that the kernel has given to their keys. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
   #cells: EventCells | null = null
-  /** The table in which the kernel finds the columns that it may fill. Null if the kernel must not fill any. */
+  /** The memory in which the kernel finds the columns that it may fill. Null if it must not fill any. */
   #table: ColumnBlock | null = null
 
   /** `textOf` returns the text of a distinct ID number of the project. */
@@ -73,7 +73,7 @@ export class SegmentBuilder {
     this.#textOf = textOf
   }
 
-  /** Starts the next row. The caller then fills it through `names`, `columnOf` and so on. */
+  /** Begins the next row. The caller then sets its values in `names`, in the columns of `columnOf`, and so on. */
   beginRow(
     distinctId: number,
     timestampMs: number,
@@ -96,7 +96,7 @@ export class SegmentBuilder {
     return row
   }
 
-  /** Sets the name of a row by its position in `names.values`, from 1. */
+  /** Sets the event name of a row. `nameId` is the position of the name in `names.values`, from 1 on. */
   setName(row: number, nameId: number): void {
     this.names.ids[row] = nameId
     this.names.count++
@@ -109,8 +109,8 @@ export class SegmentBuilder {
     const order = this.#order
     let position = 0
     let rest: Record<string, unknown> | null = null
-    // `for in` is right here: objects from JSON have no inherited enumerable keys, and the loop creates no array of
-    // keys.
+    // `for in` is safe here, because objects from JSON inherit no enumerable keys. It is used because it creates no
+    // array of keys.
     for (const key in properties) {
       const value = properties[key]
       if (value === undefined) continue
@@ -167,7 +167,7 @@ export class SegmentBuilder {
     if (rest !== null) this.rest.put(row, rest)
   }
 
-  /** Removes the newest row, even if it is incomplete. */
+  /** Removes the newest row, even if only some of its values are set. */
   abandonRow(): void {
     const row = this.rows - 1
     for (const column of [this.names, this.elements, this.rest]) column.remove(row)
@@ -175,7 +175,7 @@ export class SegmentBuilder {
     this.rows = row
   }
 
-  /** Returns the column of a property, or null if the property must share a column. */
+  /** Returns the column of a property. Returns null if the property gets no column of its own and must share one. */
   columnOf(key: string): ColumnBuilder | null {
     const known = this.columns.get(key)
     if (known !== undefined) return known
@@ -193,19 +193,19 @@ export class SegmentBuilder {
 
   readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
 
-  /** Turns a mirror into an ordinary column. `rows` is the number of rows before the current one. */
+  /** Turns a mirror into an ordinary column. `rows` is the number of rows before the one that is being added. */
   unmirror(column: ColumnBuilder, rows: number): void {
     column.unmirror(rows, this.textOfRow)
   }
 
-  /** Discards all rows. Keeps columns and memory for the next segment. */
+  /** Discards all rows, and keeps the columns and their memory for the next segment. */
   reset(): void {
     const { rows } = this
     this.names.reset(rows)
     this.elements.reset(rows)
     this.rest.reset(rows)
-    // The number of columns is limited, so remove unused columns before they take the room of columns that are needed
-    // now.
+    // The number of columns is limited. So columns that the last segment did not use are removed, before they take the
+    // place of others.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) {
@@ -231,7 +231,7 @@ export class SegmentBuilder {
     column.put(row, value)
   }
 
-  /** Releases the memory of the kernel. */
+  /** Gives back the memory that is shared with the kernel. */
   release(): void {
     const cells = this.#cells
     if (cells === null) return
@@ -282,7 +282,7 @@ export class SegmentBuilder {
     if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
     if (!isFitting || this.#table !== null) return
-    // For a few rows, the use of kernel memory is not worth its cost.
+    // If there are only a few rows, moving the columns into the memory of the kernel costs more than it saves.
     this.#forgetKeys()
     this.#table = cells.takeBlock()
   }

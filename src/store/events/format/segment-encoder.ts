@@ -1,6 +1,6 @@
 /**
  * Encodes a filled `SegmentBuilder` as the records of a segment (segment-format.ts). Ids and texts are in separate
- * groups, because they compress much worse together.
+ * groups, because they compress much worse in a common one.
  */
 
 import { seal } from '../../lmdb/codec.ts'
@@ -41,52 +41,55 @@ import {
 import { sessionStarts } from './session-starts.ts'
 
 /**
- * A group is closed after this many bytes. It must not become larger, because reading one of its columns decodes the
- * whole group.
+ * When a group has this number of bytes, it is closed. Groups must not be larger, because reading one column decodes
+ * the whole group.
  */
 const GROUP_BYTES = 64 * 1024
-/** Segments with fewer rows are stored in one group, because more records cost more than they save. */
+/**
+ * A segment with fewer rows than this is stored in one group, because several records would cost more than they save.
+ */
 const SPLIT_ROWS_MIN = 256
 /**
- * Segments with at least this many bytes also have several groups. If a segment has few but large events, their times
- * can then be read without their properties.
+ * A segment with at least this number of bytes has several groups, even if it has few rows. If its events are large,
+ * their times can then be read without their properties.
  */
 const SPLIT_BYTES_MIN = 1024 * 1024
 /**
- * Segments with fewer rows do not store facts about names (segment-names.ts). They are merged soon. Until then, names
- * are read from their columns.
+ * A segment with fewer rows than this stores no facts about names (segment-names.ts), because it will soon be merged.
+ * Until then, the names are read from its columns.
  */
 const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
 /**
- * Segments with at least this many bytes also store facts. If a segment has few but large events, their names can then
- * be read without their properties.
+ * A segment with at least this number of bytes stores facts, even if it has few rows. If its events are large, their
+ * names can then be read without their properties.
  */
 const FACTS_BYTES_MIN = 1024 * 1024
 /**
  * The values of a property are *long* if together they have at least `LONG_COLUMN_BYTES_MIN` bytes, and on average at
  * least `LONG_VALUE_BYTES_MIN`. Long values get a group of their own, which is compressed for fast reading. Short
- * values share groups: it is rare that all values of one property are read, and short texts take less space in Brotli.
+ * values share groups that are compressed with Brotli, which makes them smaller. This is slower to read, but all short
+ * values of a property are rarely needed.
  */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 2048
 
-/** A record that is ready to be stored. */
+/** A record with its checksum, ready to be stored. */
 export interface SealedRecord {
   readonly key: Buffer
   readonly value: Buffer
 }
 
-/** A segment that is ready to be stored. */
+/** A segment in the form of records, ready to be stored. */
 export interface EncodedSegment {
   readonly firstSequence: number
   readonly rows: number
   readonly header: SealedRecord
   readonly groups: readonly SealedRecord[]
-  /** The bytes of all records. */
+  /** The number of bytes of all records together. */
   readonly bytes: number
 }
 
-/** An open group, to which parts of columns are appended. There is one for each kind of content. */
+/** A group that is being filled with parts of columns. There is one for each kind of content. */
 class Area {
   readonly writer = new ByteWriter()
   readonly isCompressed: boolean
@@ -97,7 +100,7 @@ class Area {
   }
 }
 
-/** Encodes segments. Its buffers are reused for each of them. */
+/** Encodes segments, one after the other. Its buffers are reused. */
 export class SegmentEncoder {
   readonly #index = new Area(true)
   readonly #text = new Area(true)
@@ -110,8 +113,8 @@ export class SegmentEncoder {
   #quality = 0
 
   /**
-   * Encodes the rows of a builder, which keeps them. The first row gets the sequence number `firstSequence`. `quality`
-   * is the compression quality.
+   * Encodes the rows of a builder. The builder keeps its rows. The first row gets the sequence number `firstSequence`.
+   * `quality` is one of `QUALITY_FAST` and `QUALITY_SMALL`.
    */
   encode(
     projectId: number,
@@ -120,7 +123,8 @@ export class SegmentEncoder {
     quality: number,
   ): EncodedSegment {
     const { rows } = builder
-    if (rows === 0 || rows > SEGMENT_ROWS_MAX) throw new RangeError(`a segment of ${rows} rows`)
+    if (rows === 0 || rows > SEGMENT_ROWS_MAX)
+      throw new RangeError(`a segment cannot have ${rows} rows`)
     this.#groups = []
     this.#quality = quality
     this.#projectId = projectId
@@ -145,7 +149,8 @@ export class SegmentEncoder {
     for (const area of [this.#index, this.#text, this.#raw, this.#facts]) area.writer.release()
   }
 
-  // Writes the columns that event lists and duplicate checks need first, so that these share a group.
+  // Writes the columns. Those that event lists and duplicate checks need first are written first, so that they share a
+  // group.
   #writeColumns(builder: SegmentBuilder): Directory {
     const { rows, names } = builder
     const counts = nameCounts(builder)
@@ -160,7 +165,7 @@ export class SegmentEncoder {
     const uuidTails = this.#part(this.#isSplit ? this.#raw : this.#text, (writer) => {
       writeUuidTails(writer, builder.uuids, rows)
     })
-    // The random bytes of uuids do not compress, but the zeros of erased events do.
+    // Uuids are random bytes and cannot be compressed, unless there are erased events, whose uuids are zeros.
     const hasErased = builder.distinctIds.subarray(0, rows).includes(0)
     if (this.#isSplit) this.#close(this.#raw, hasErased)
     const arrivals = this.#part(index, (writer) => writeNumbers(writer, builder.arrivals, rows))
@@ -215,8 +220,8 @@ export class SegmentEncoder {
 
   #writeFacts(builder: SegmentBuilder): Part {
     const { rest, rows, bytes } = builder
-    // If properties share a column, store the facts. Otherwise, a reader would have to parse these properties to learn
-    // their names.
+    // If properties share a column, the facts are stored. Otherwise a reader would have to parse all properties in that
+    // column to learn their names.
     const isWorth = rest.count > 0 || rows >= FACTS_ROWS_MIN || bytes >= FACTS_BYTES_MIN
     if (!isWorth) return NO_PART
     const facts = encodeNames(builder)
@@ -237,7 +242,7 @@ export class SegmentEncoder {
     return this.#part(area, (writer) => writer.writeBytes(modes))
   }
 
-  /** Calls `write` to append to an area, and returns where the bytes are. */
+  /** Calls `write` to append bytes to a group, and returns where these bytes are. */
   #part(area: Area, write: (writer: ByteWriter) => void): Part {
     if (area.writer.length >= GROUP_BYTES) this.#close(area)
     const offset = area.writer.length
@@ -250,7 +255,7 @@ export class SegmentEncoder {
     if (bytes === 0) return NO_PART
     if (area.group < 0) {
       area.group = this.#groups.length
-      // Reserve the number of the group. Its record is created when the group is closed.
+      // Reserve the number of the group. Its record is set when the group is closed.
       this.#groups.push({ key: groupKey(0, 0, 0), value: Buffer.alloc(0) })
     }
     return [area.group, offset, bytes]

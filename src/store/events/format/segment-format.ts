@@ -1,6 +1,6 @@
 /**
  * The format of a segment: up to some thousands of consecutive events of one project, in order of arrival, stored by
- * column. The sequence numbers of a segment start at the one in its key.
+ * column. The key of a segment contains the sequence number of its first event.
  *
  *   table segment_headers   project, first sequence          -> header
  *   table segment_groups    project, first sequence, group   -> group
@@ -11,10 +11,11 @@
  *            | `Directory` as MessagePack
  *   group    method u8 (0 not compressed, 1 brotli, 2 long texts) | bytes before compression u32 | content
  *
- * All numbers are little-endian. The fixed part of the header is enough to decide whether a segment can be skipped
- * because of its times. A group contains the parts of several columns, one after another, compressed together. A reader
- * decodes only the groups of the columns that it needs. The values of a property with long texts have a group of their
- * own (lz4/lz4.ts), because a filter reads all of them, and decompressing is most of its work.
+ * All numbers are little-endian. The fixed part of the header, up to the times, is enough to decide whether a segment
+ * can be skipped because of its times. A group contains parts of several columns, one after another, which are
+ * compressed together. A reader decodes only the groups with the columns that it needs. If a property has long texts,
+ * its values have a group of their own, which is fast to decompress (lz4/lz4.ts): a filter reads all of them, and
+ * spends most of its time on decompressing.
  *
  * The fixed columns, one value for each row:
  *
@@ -30,53 +31,57 @@ import { pack, unpack } from '../../lmdb/codec.ts'
 import { packTexts, unpackTexts } from './lz4/lz4.ts'
 
 const FORMAT_VERSION = 1
-/** The version of a segment whose columns were mostly moved to the warehouse (away-columns.ts). */
+/** The version of a segment most of whose columns were moved to the warehouse (away-columns.ts). */
 const FORMAT_AWAY = 2
 const FIXED_BYTES = 44
 const METHOD_RAW = 0
 const METHOD_BROTLI = 1
 const METHOD_TEXTS = 2
 /**
- * If LZ4 makes texts smaller by more than this factor, they are very repetitive and are stored in Brotli instead. LZ4
- * needs a byte for each 255 bytes of a repetition, and Brotli almost none.
+ * If LZ4 makes texts smaller by more than this factor, they are very repetitive, and Brotli is used instead. For each
+ * 255 bytes of a repetition, LZ4 needs one byte, and Brotli almost nothing.
  */
 const REPETITIVE_FACTOR = 16
 const GROUP_HEAD_BYTES = 5
 const CHUNK_BYTES_MIN = 16 * 1024
-/** Smaller groups are stored uncompressed. */
+/** A group with fewer bytes than this is stored uncompressed. */
 const COMPRESSED_BYTES_MIN = 96
 /** The largest number of bytes that Node.js can decompress with one call. The groups of Tenrec are much smaller. */
 const GROUP_BYTES_MAX = 2 ** 32 - 1
 
 /**
- * The number of bytes of a UUID that are stored as byte planes. The remaining bytes are random in all common versions.
+ * The number of bytes at the beginning of a UUID that are stored as byte planes: first the first byte of all rows, then
+ * the second, and so on. The other bytes are random in all common versions.
  */
 export const UUID_HEAD_BYTES = 9
-/** The number of bytes of a UUID that are stored row by row. */
+/** The number of bytes at the end of a UUID that are stored row by row. */
 export const UUID_TAIL_BYTES = 7
 
-/** The role of a property column. `key` is the name of the property. */
+/** The role of a column with the values of one property. The `key` of the column is the name of the property. */
 export const ROLE_PROPERTY = 0
 /** The role of the column of event names. */
 export const ROLE_NAME = 1
-/** The name of erased rows. The directory counts erased rows under this name. */
+/** The name that erased rows have. The directory counts erased rows under it. */
 export const ERASED_NAME = ''
-/** The role of the column of `elements_chain` values that are not empty. */
+/** The role of the column with the `elements_chain` of each event, if it is not empty. */
 export const ROLE_ELEMENTS = 2
-/** The role of the column of objects with the properties that have no column of their own. */
+/**
+ * The role of a column that several properties share. A value is an object with those properties of the row that have
+ * no column of their own.
+ */
 export const ROLE_REST = 3
 
-/** The mode of a column that has each value once, and an id for each row. */
+/** The mode of a column that stores each value once, and for each row the number of its value. */
 export const MODE_DICTIONARY = 0
-/** The mode of a column that contains one value for each row that has one. */
+/** The mode of a column that stores a value for each row that has one, without numbers. */
 export const MODE_PLAIN = 1
-/** The mode of a column whose values are the distinct_ids of their rows. */
+/** The mode of a column that stores no values, because each value is the distinct_id of its row. */
 export const MODE_MIRROR = 2
 
-/** The location of a part of a column: its group, the offset in it, and the number of bytes. */
+/** Where a part of a column is: the number of its group, the offset in the group, and the number of bytes. */
 export type Part = readonly [group: number, offset: number, bytes: number]
 
-/** An empty part. */
+/** The part of a column that has no bytes. */
 export const NO_PART: Part = [0, 0, 0]
 
 /** One column in the directory of a segment. */
@@ -85,17 +90,17 @@ export interface ColumnEntry {
   readonly role: number
   readonly mode: number
   readonly presence: number
-  /** The number of rows that have a value. */
+  /** The number of rows that have a value in this column. */
   readonly count: number
   readonly valueCount: number
-  /** The encoding of the values, and the digits of each value (segment-values.ts). */
+  /** How the values are encoded, and the number of digits of each value (segment-values.ts). */
   readonly encoding: number
   readonly width: number
   readonly index: Part
   readonly values: Part
 }
 
-/** The directory of a segment: where each part is. */
+/** The directory of a segment. It says where each part is. */
 export interface Directory {
   readonly timestamps: Part
   readonly arrivals: Part
@@ -103,25 +108,25 @@ export interface Directory {
   readonly modes: Part
   readonly uuidHeads: Part
   readonly uuidTails: Part
-  /** The event names, each with its number of events. */
+  /** The event names of the segment, each with the number of its events. */
   readonly names: readonly (readonly [name: string, count: number])[]
   readonly columns: readonly ColumnEntry[]
-  /** The facts about all names (segment-names.ts). An empty part if the segment does not carry them. */
+  /** The facts about all names (segment-names.ts). An empty part if the segment does not store them. */
   readonly facts: Part
   /**
-   * The ranges of time in which the sessions of the segment started, taken from their ids (session-starts.ts). Null if
-   * they are unknown.
+   * The ranges of time in which the sessions of the segment started, according to their ids (session-starts.ts). Null
+   * if these ranges are unknown.
    */
   readonly sessions: readonly number[] | null
 }
 
-/** The fixed part of a segment's header, with the key under which the header is stored. */
+/** The fixed part of a segment's header, and the key under which the header is stored. */
 export interface SegmentSummary {
   readonly projectId: number
   readonly firstSequence: number
   readonly rows: number
   readonly groups: number
-  /** The stored bytes of all groups, without the header. */
+  /** The number of bytes that all groups take in the store, without the header. */
   readonly groupBytes: number
   readonly firstTimestampMs: number
   readonly lastTimestampMs: number
@@ -131,10 +136,10 @@ export interface SegmentSummary {
   readonly isAway: boolean
 }
 
-/** The fixed part of a header without its key. */
+/** The fixed part of a header, without the values that come from its key. */
 export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence' | 'isAway'>
 
-/** Returns the bytes of a header. Set `isAway` if columns were moved to the warehouse. */
+/** Returns the bytes of a header. Set `isAway` if columns of the segment were moved to the warehouse. */
 export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = false): Buffer {
   const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails } = directory
   const { names, facts, sessions } = directory
@@ -168,7 +173,7 @@ export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = f
   return header
 }
 
-/** Decodes the fixed part of a header. Throws RangeError if this program does not support the version of the format. */
+/** Decodes the fixed part of a header. Throws RangeError if this version of Tenrec does not support the format. */
 export function decodeSummary(
   projectId: number,
   firstSequence: number,
@@ -192,7 +197,7 @@ export function decodeSummary(
   }
 }
 
-/** Decodes the directory of a header whose checksum was checked. */
+/** Decodes the directory in a header. The caller must have checked the checksum of the header. */
 export function decodeDirectory(header: Buffer): Directory {
   type Parts = readonly [Part, Part, Part, Part, Part, Part]
   type PackedLater = readonly [Part?, Directory['sessions']?]
@@ -202,12 +207,12 @@ export function decodeDirectory(header: Buffer): Directory {
     readonly PackedColumn[],
     ...PackedLater,
   ]
-  // `encodeHeader` wrote the directory, and the checksum guarantees that it is unchanged.
+  // The cast is right: `encodeHeader` wrote the directory, and its checksum matches.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
   const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, ...more] = packed
   const [names, columns, facts = NO_PART, sessions = null] = more
   const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
-  // Segments of older versions have neither facts nor sessions.
+  // Segments of older versions have no facts and no sessions.
   return { ...fixed, columns: columns.map(decodeColumn), facts, sessions }
 }
 
@@ -222,15 +227,16 @@ function decodeColumn(packed: PackedColumn): ColumnEntry {
 }
 
 /**
- * The brotli quality of segments that are written while events wait. It takes a quarter less time than quality 1 and
- * gives 7 % more bytes (bench micro/segments). Deflate level 1 takes three times as long and gives more bytes.
+ * The Brotli quality of segments that are written while events wait. Compared with quality 1, it takes a quarter less
+ * time and gives 7 % more bytes (bench micro/segments). Deflate with level 1 takes three times as long and gives more
+ * bytes.
  */
 export const QUALITY_FAST = 0
-/** The brotli quality of merged segments. Most of them are not written again. */
+/** The Brotli quality of merged segments, most of which are never written again. */
 export const QUALITY_SMALL = 1
 
 /**
- * Returns the stored form of a group in two parts: its head and its content. If `quality` is null, the content is not
+ * Returns a group in its stored form, in two parts: its head and its content. If `quality` is null, the content is not
  * compressed.
  */
 export function encodeGroup(content: Buffer, quality: number | null): readonly [Buffer, Buffer] {
@@ -254,8 +260,8 @@ export function encodeGroup(content: Buffer, quality: number | null): readonly [
 }
 
 /**
- * Returns the stored form of a group of long texts in two parts: its head and its content. `quality` is one of
- * `QUALITY_*`.
+ * Returns a group of long texts in its stored form, in two parts: its head and its content. `quality` is one of
+ * `QUALITY_FAST` and `QUALITY_SMALL`.
  */
 export function encodeTexts(content: Buffer, quality: number): readonly [Buffer, Buffer] {
   const packed = packTexts(content, quality !== QUALITY_FAST)
@@ -271,7 +277,10 @@ function windowBits(bytes: number): number {
   return Math.min(18, Math.max(10, 32 - Math.clz32(bytes)))
 }
 
-/** Returns the content of a group whose checksum was checked. Throws if the content does not match the head. */
+/**
+ * Returns the content of a group. The caller must have checked its checksum. Throws if the content does not have the
+ * length that the head says.
+ */
 export function decodeGroup(stored: Buffer): Buffer {
   const method = stored.readUInt8()
   const bytes = stored.readUInt32LE(1)
@@ -279,9 +288,10 @@ export function decodeGroup(stored: Buffer): Buffer {
   if (method === METHOD_RAW) return content
   if (method === METHOD_TEXTS) return unpackTexts(content, bytes)
   if (method !== METHOD_BROTLI || bytes > GROUP_BYTES_MAX) {
-    throw new RangeError('a group in an unknown form')
+    throw new RangeError('the group has an unknown form')
   }
-  // The output is decompressed into one chunk. By default, Node.js would join a large output from thousands of chunks.
+  // With this option, the output is written into one buffer. Otherwise, Node.js would join a large output from
+  // thousands of chunks.
   const chunkSize = Math.max(CHUNK_BYTES_MIN, bytes)
   return brotliDecompressSync(content, { maxOutputLength: bytes, chunkSize })
 }

@@ -1,9 +1,9 @@
 /**
  * The facts about the names of events and properties in a segment: the number of events with each name, their times,
- * which events have which properties, and the types of the values. All of it can be derived from the columns. If this
- * would take long for a segment, the segment stores the facts in a group of their own (`Directory.facts`, MessagePack
- * of `PackedNames`). Segments of older versions do not. Property names that are too long are omitted. If there are too
- * many names, those that occur only in the oldest rows are omitted.
+ * which events have which properties, and the types of the values. All of it can be derived from the columns. If that
+ * would take long, the segment stores the facts, in a group of their own (`Directory.facts`, MessagePack of
+ * `PackedNames`). Segments of older versions store no facts. Property names that are too long are left out. If there
+ * are too many names, those that occur only in the oldest rows are left out.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -18,14 +18,14 @@ import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
-/** Added to the length of each name, so that the number of short names is limited as well. */
+/** What each name counts for in addition to its length, so that the number of short names is limited too. */
 const NAME_UNITS = 40
-/** The property types. A stored number is an index into this list. */
+/** The types that a property can have. A type is stored as its index in this list. */
 export const STORED_TYPES: readonly (PropertyType | null)[] = [
   ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
 ]
 
-/** The events with one name, or the properties with one name. Times are in milliseconds. */
+/** What is known about the events with one name, or about the properties with one name. Times are in milliseconds. */
 interface Share {
   name: string
   count: number
@@ -33,23 +33,23 @@ interface Share {
   lastSeenMs: number
 }
 
-/** The facts about the events with one name. `count` is 0 if all of them were erased. */
+/** The facts about the events with one name. `count` is the number of these events that are not erased. */
 export interface EventShare extends Share {
   firstArrivalMs: number
   lastArrivalMs: number
-  /** The last row that has the name. */
+  /** The number of the last row that has the name. */
   lastRow: number
 }
 
 /** The facts about the properties with one name. */
 export interface PropertyShare extends Share {
-  /** The type of the first value that is not null. */
+  /** The type of the property: that of its first value that is not null. Null: all values are null. */
   type: PropertyType | null
-  /** The events that have the property, as positions in the list of events. */
+  /** The event names that occur together with the property, as positions in the list of events. */
   readonly events: PackedNumbers
 }
 
-/** The names of a segment. */
+/** The names of the events and properties in a segment, with the facts about them. */
 export interface SegmentNames {
   readonly events: readonly Readonly<EventShare>[]
   readonly properties: readonly Readonly<PropertyShare>[]
@@ -61,7 +61,7 @@ type PackedNames = readonly [
   properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
 ]
 
-/** The fixed columns of a segment. Only the rows from `firstRow` up to, but not including, `rows` count. */
+/** The fixed columns of a segment. Only the rows from `firstRow` to `rows - 1` count. */
 interface NamedRows {
   readonly firstRow: number
   readonly rows: number
@@ -69,17 +69,20 @@ interface NamedRows {
   readonly arrivals: Float64Array
   readonly distinctIds: Uint32Array
   readonly names: readonly unknown[]
-  /** For each row: the position of its name, counted from `firstId`. */
+  /** For each row, the position of its name in `names`. The first name has the position `firstId`. */
   readonly nameIds: Uint16Array
   readonly firstId: 0 | 1
 }
 
-/** The earliest and latest time for each index, as parallel arrays. An object for each index would need more memory. */
+/**
+ * For each index, the earliest and the latest time, as parallel arrays. One object for each index would take more
+ * memory.
+ */
 class Spans {
   first = new Float64Array(PLACES_FIRST)
   last = new Float64Array(PLACES_FIRST)
 
-  /** Makes room for an index that has no time yet. */
+  /** Makes room for a further index, which has no times yet. */
   begin(place: number): void {
     this.first = withRoom(this.first, place)
     this.last = withRoom(this.last, place)
@@ -96,8 +99,8 @@ class Spans {
 const BLOCK_ROWS = 64
 
 /**
- * Finds the earliest and latest time of some rows. It knows the earliest and latest time of each block of rows. Events
- * arrive roughly in the order of time, so most blocks can be skipped.
+ * Finds the earliest and latest time of some rows. For each block of 64 rows, it stores the earliest and latest time.
+ * Events arrive roughly in the order of their times, so most blocks can be skipped.
  */
 class MomentBlocks {
   readonly #timestamps: Float64Array
@@ -113,7 +116,7 @@ class MomentBlocks {
     }
   }
 
-  /** Returns the earliest time of the rows that have an id. */
+  /** Returns the earliest time of the rows whose id is not 0. */
   firstOf(ids: Uint16Array): number {
     const { first } = this.#spans
     let found = Number.POSITIVE_INFINITY
@@ -127,7 +130,7 @@ class MomentBlocks {
     return found
   }
 
-  /** Returns the latest time of the rows that have an id. */
+  /** Returns the latest time of the rows whose id is not 0. */
   lastOf(ids: Uint16Array): number {
     const { last } = this.#spans
     let found = Number.NEGATIVE_INFINITY
@@ -145,7 +148,7 @@ class MomentBlocks {
 /** Collects the facts from the columns of a segment. */
 class NameGatherer {
   readonly #rows: NamedRows
-  /** The number of events, by the position of their name. */
+  /** The number of events with each name, by the position of the name. */
   readonly #eventCounts: Uint32Array
   readonly #eventTimes = new Spans()
   readonly #arrivals = new Spans()
@@ -158,11 +161,11 @@ class NameGatherer {
   readonly #eventSets: NumberSet[] = []
   #counts = new Uint32Array(PLACES_FIRST)
   readonly #times = new Spans()
-  /** For each event name, 1 if the current column has a value in a row with this name. */
+  /** For each event name, 1 if some row with this name has a value in the column that is being added. */
   readonly #marks: Uint8Array
   #moments: MomentBlocks | null = null
   #units = 0
-  /** True if the limit is reached, so that further property names are omitted. */
+  /** True if the names have reached their limit. Further property names are then left out. */
   #isFull = false
 
   constructor(rows: NamedRows) {
@@ -187,7 +190,10 @@ class NameGatherer {
     }
   }
 
-  /** Adds a property by the rows that have it. `typeOf` is called if the type is not known yet. */
+  /**
+   * Adds the property `name`. `present` are the numbers of the rows that have it. `typeOf` returns its type, and is
+   * called only if the type is not known yet.
+   */
   addColumn(name: string, present: Uint16Array, typeOf: () => PropertyType | null): void {
     const { firstRow, timestamps, nameIds } = this.#rows
     const start = firstRow === 0 ? 0 : present.findIndex((row) => row >= firstRow)
@@ -216,7 +222,7 @@ class NameGatherer {
     this.#setMarked(place)
   }
 
-  /** Adds a column of a segment that is being filled. Rows without a value have id 0. */
+  /** Adds a property of a segment that is being filled. The rows without the property have the id 0. */
   addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
     const place = this.#placeOf(key)
     if (place < 0) return
@@ -236,7 +242,7 @@ class NameGatherer {
   }
 
   /**
-   * Adds the properties of one row that have no column of their own. The rows must be added from the newest to the
+   * Adds those properties of one row that have no column of their own. Call it for the rows from the newest to the
    * oldest.
    */
   addShared(row: number, shared: Readonly<Record<string, unknown>>): void {
@@ -250,8 +256,8 @@ class NameGatherer {
       this.#counts[place] = (this.#counts[place] ?? 0) + 1
       this.#times.note(place, timeMs)
       this.#eventSets[place]?.add(event)
-      // The first value that is not null decides the type of a property. The rows come newest first, so each row
-      // replaces the type.
+      // The type of a property is that of its first value that is not null. The rows come newest first, so the type of
+      // an earlier row replaces that of a later one.
       this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
     }
   }
@@ -275,7 +281,7 @@ class NameGatherer {
     return { events, properties }
   }
 
-  /** Records that all events have the property. */
+  /** Records that the property occurs with all event names. */
   #setAll(place: number): void {
     const { first, last } = this.#eventTimes
     for (const [event, count] of this.#eventCounts.entries()) {
@@ -286,7 +292,7 @@ class NameGatherer {
     }
   }
 
-  /** Records that the marked events have the property. */
+  /** Records that the property occurs with the marked event names. */
   #setMarked(place: number): void {
     const { firstId } = this.#rows
     const marks = this.#marks
@@ -295,7 +301,7 @@ class NameGatherer {
     }
   }
 
-  /** Returns the index of a property in the arrays, or -1 if its name is omitted. */
+  /** Returns the index of a property in the arrays, or -1 if its name is left out. */
   #placeOf(name: string): number {
     const known = this.#places.get(name)
     if (known !== undefined) return known
@@ -315,7 +321,7 @@ class NameGatherer {
   }
 }
 
-/** Encodes the names of a segment that is being filled, as its group of facts. */
+/** Returns the facts about the names of a segment that is being filled, as the content of a group. */
 export function encodeNames(builder: SegmentBuilder): Buffer {
   const { rows, timestamps, arrivals, distinctIds, names, rest } = builder
   const named = { firstRow: 0, rows, timestamps, arrivals, distinctIds, names: names.values }
@@ -347,9 +353,9 @@ export function encodeNames(builder: SegmentBuilder): Buffer {
   return pack(packed)
 }
 
-/** Decodes the group of facts of a segment whose checksum was checked. */
+/** Decodes the group with the facts of a segment. The caller must have checked its checksum. */
 function decodeNames(bytes: Buffer): SegmentNames {
-  // `encodeNames` wrote the facts, and the checksum guarantees that they are unchanged.
+  // The cast is right: `encodeNames` wrote the facts, and their checksums match.
   const [events, properties] = unpack(bytes) as PackedNames
   return {
     events: events.map(([name, count, firstSeenMs, lastSeenMs, ...arrivals]) => {
@@ -365,10 +371,10 @@ function decodeNames(bytes: Buffer): SegmentNames {
 
 /**
  * Returns the names of the events and properties in the rows of a stored segment, from the row `firstRow` on. `isTyped`
- * returns whether the type of a property is already known, so that it need not be read. `textOf` returns the text of a
- * distinct ID number, for properties whose values are the distinct_ids. Throws `DamagedRecordError`. If the segment
- * stores facts about its names, this takes about 0.1 us for each name. Otherwise it reads all rows, which takes about
- * 10 ns for each row and each of its properties, and more for properties that share a column.
+ * returns whether the caller already knows the type of a property. The type is then not read. `textOf` returns the text
+ * of a distinct ID number, for properties whose values are the distinct_ids. Throws `DamagedRecordError`. If the
+ * segment stores facts about its names, this takes about 0.1 us for each name. Otherwise it reads all rows, which takes
+ * about 10 ns for each row and each of its properties, and more for properties that share a column.
  */
 export function namesOf(
   view: SegmentView,

@@ -1,6 +1,6 @@
 /**
- * Reads columns of a segment in the form that filters and scans use: one small number for each row, and each distinct
- * value once. So each value is tested only once, even if many rows have it.
+ * Reads columns of a segment in the form that filters and scans use: a number for each row, and a list in which each
+ * distinct value occurs once. So a filter tests each value only once, even if many rows have it.
  *
  *   row       0         1         2         3
  *   ids       1         2         0         1
@@ -20,17 +20,18 @@ const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 512
 
-/** A column with an id for every row. */
+/** A column with a number for each row, which says what its value is. */
 export interface DenseColumn {
-  /** For each row: the position of its value, or 0 if it has none. */
+  /** For each row: the position of its value in `values`, or 0 if it has none. */
   readonly ids: Uint16Array
   /** Each distinct value once. Position 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
 /**
- * Returns a property of all rows, whether it has a column of its own or shares one. `textOf` returns the text of a
- * distinct ID number, for columns whose values are the distinct_ids. Throws `DamagedRecordError`.
+ * Returns the values of a property for all rows, whether the property has a column of its own or shares one. `textOf`
+ * returns the text of a distinct ID number. It is needed for a column whose values are the distinct_ids. Throws
+ * `DamagedRecordError`.
  */
 export function propertyColumn(
   view: SegmentView,
@@ -41,7 +42,7 @@ export function propertyColumn(
   const values: unknown[] = [undefined]
   const entry = view.property(key)
   const rest = view.special(ROLE_REST)
-  // All columns without a value share this array.
+  // No row has a value. All such columns share one array of zeros.
   if (entry === undefined && rest === undefined) return { ids: NO_IDS.subarray(0, rows), values }
   const ids = new Uint16Array(rows)
   if (entry !== undefined) {
@@ -54,8 +55,8 @@ export function propertyColumn(
 }
 
 /**
- * Returns a property of all rows if all of its values are stored as UUIDs, otherwise null. `uuids` has 16 bytes for
- * each value, starting with position 1. Throws `DamagedRecordError`.
+ * Returns the values of a property for all rows, if all of them are stored as UUIDs. Otherwise returns null. `uuids`
+ * has 16 bytes for each value, beginning with position 1. Throws `DamagedRecordError`.
  */
 export function uuidColumn(
   view: SegmentView,
@@ -68,18 +69,24 @@ export function uuidColumn(
   return { ids, uuids: Uint8Array.from(view.storedValues(entry).bytes) }
 }
 
-/** A column of long texts. Only the offsets of its values are decoded. */
+/** A column with long texts. Only the offsets of the texts are decoded, not the texts themselves. */
 export interface StoredColumn {
   /** For each row: the position of its value, or 0 if it has none. */
   readonly ids: Uint16Array
   readonly entry: ColumnEntry
-  /** The offsets of the values in the JSON of the column, as `jsonPlaces` returns them, starting with position 1. */
+  /**
+   * The offsets of the values in the JSON of the column, as `jsonPlaces` returns them. The first one belongs to
+   * position 1.
+   */
   readonly places: Uint32Array
-  /** The values of the positions after those in `places`. They come from the column of shared properties. */
+  /** The values at the positions after those in `places`. They come from the column that properties share. */
   readonly others: readonly unknown[]
 }
 
-/** Returns a property of all rows if its values are long, otherwise null. Throws `DamagedRecordError`. */
+/**
+ * Returns the values of a property for all rows, if these are long texts. Otherwise returns null. Throws
+ * `DamagedRecordError`.
+ */
 export function storedColumn(view: SegmentView, key: string): StoredColumn | null {
   const entry = view.property(key)
   if (entry === undefined || isAway(entry)) return null
@@ -97,7 +104,7 @@ export function storedColumn(view: SegmentView, key: string): StoredColumn | nul
   return { ids, entry, places, others: all.slice(valueCount + 1) }
 }
 
-/** Returns the column of names or elements, which is not a property. Throws `DamagedRecordError`. */
+/** Returns the column of event names or of elements, depending on `role`. Throws `DamagedRecordError`. */
 export function specialColumn(view: SegmentView, role: number): DenseColumn {
   const ids = new Uint16Array(view.summary.rows)
   const values: unknown[] = [undefined]
@@ -117,7 +124,7 @@ function addIds({ present, ids: places }: ColumnIndex, ids: Uint16Array): void {
   }
 }
 
-/** Adds a column in which the value of each row is the row's distinct_id. */
+/** Adds the values of a mirror: the value of each row is its distinct_id. */
 function addMirror(
   view: SegmentView,
   column: ColumnView,
@@ -137,7 +144,7 @@ function addMirror(
   }
 }
 
-/** Adds the values that are stored in the column of shared properties. */
+/** Adds the values of a property from the column that properties share. */
 function addShared(column: ColumnView, key: string, ids: Uint16Array, values: unknown[]): void {
   const { present, ids: places } = column
   for (const [index, row] of present.entries()) {

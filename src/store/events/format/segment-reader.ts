@@ -1,7 +1,7 @@
 /**
- * Caches segments and summaries for one reader. The segments that were used last stay open with their decoded columns,
- * because the next page usually needs the same segments. The summaries of projects are cached too. Only the summaries
- * of new and merged segments are read, or all of them after an erasure, at about 3 us per segment.
+ * Caches segments and their summaries for one reader. The segments that were used last stay open with their decoded
+ * columns, because the next page usually needs the same segments. Of the summaries of a project, only those of new and
+ * merged segments are read again. After an erasure, all of them are read. Reading a summary takes about 3 us.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -15,7 +15,7 @@ import { SegmentView } from './segment-view.ts'
 
 interface ProjectSummaries {
   readonly generation: number
-  /** The number of events that erasures have removed. */
+  /** The number of events that erasures had removed from the project when the summaries were read. */
   readonly erased: number
   readonly summaries: SegmentSummary[]
 }
@@ -28,7 +28,7 @@ export class SegmentReader extends SegmentTables {
   readonly #known = new Map<number, ProjectSummaries>()
   readonly #views = new Map<string, SegmentView>()
 
-  /** `viewBytesMax` is the maximum number of bytes of cached segments. */
+  /** `viewBytesMax` is the largest number of bytes that the cached segments may have. */
   constructor(tables: EventTables, viewBytesMax: number = SEGMENT_VIEWS_BYTES_MAX) {
     super(tables)
     this.#viewBytesMax = viewBytesMax
@@ -37,10 +37,10 @@ export class SegmentReader extends SegmentTables {
   }
 
   /**
-   * Returns all summaries of a project in the order of their sequence numbers, in the reader's snapshot. The list is
-   * the same object until the next merge, and the summary of a segment is the same object until the rows of the segment
-   * change. The first call after a merge costs 0.3 us per segment. Throws `DamagedRecordError` if a summary cannot be
-   * read or is missing, because its contents are unknown.
+   * Returns the summaries of all segments of a project, in the order of their sequence numbers, in the reader's
+   * snapshot. Callers may compare the results by identity: the list is the same object until the next merge, and the
+   * summary of a segment is the same object until the rows of the segment change. The first call after a merge takes
+   * 0.3 us for each segment. Throws `DamagedRecordError` if a summary cannot be read or is missing.
    */
   allSummaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
@@ -65,16 +65,24 @@ export class SegmentReader extends SegmentTables {
     return known.summaries
   }
 
-  /** Returns the number of events that erasures had removed at the last call of `allSummaries`. */
+  /**
+   * Returns the number of events that erasures had removed when `allSummaries` last read the summaries of the project.
+   */
   erasedOf(projectId: number): number {
     return this.#known.get(projectId)?.erased ?? 0
   }
 
-  /** Returns the summaries before the first segment that a merge has replaced. Reads only the keys of the segments. */
+  /**
+   * Returns those cached summaries that are still right: all before the first segment that a merge has changed. Reads
+   * only the keys of the segments.
+   */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0
     let next = 1
-    /** The number of unchanged segments: the next segment begins where each of them ends. */
+    /**
+     * The number of segments that are certainly unchanged: after each of them, the next segment begins where it began
+     * before.
+     */
     let unmerged = 0
     for (const key of this.headers.getKeys(keysOf(projectId))) {
       if (numberInKey(key, 4) !== next) break
@@ -87,7 +95,7 @@ export class SegmentReader extends SegmentTables {
     return before.slice(0, unmerged)
   }
 
-  /** The bytes of the cached segments, and their maximum. */
+  /** The number of bytes of the cached segments, and the largest number that they may have. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     let bytes = 0
     for (const { heldBytes } of this.#views.values()) bytes += heldBytes
@@ -103,7 +111,8 @@ export class SegmentReader extends SegmentTables {
     const header = this.headerAt(projectId, firstSequence)
     const name = `${projectId} ${firstSequence}`
     let view = this.#views.get(name)
-    // A merge replaces a segment under the same key. An equal header means equal groups.
+    // The key alone is not enough, because a merge replaces a segment under the same key. If the headers are equal, the
+    // groups are equal too.
     if (view?.hasHeader(header) !== true) {
       view = new SegmentView(this.groups, pairKey(projectId, firstSequence), header)
     }

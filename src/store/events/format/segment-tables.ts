@@ -1,6 +1,6 @@
 /**
- * Finds stored segments by their headers. The segments of a project follow each other without gaps, so missing headers
- * are detected, as damaged ones are.
+ * Finds stored segments by their headers. The segments of a project follow each other without gaps. So a missing header
+ * can be detected, like a damaged one.
  */
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
@@ -10,7 +10,7 @@ import { lastKey } from '../../lmdb/records.ts'
 import { decodeSummary, type SegmentSummary } from './segment-format.ts'
 import { damagedSegment, SegmentView } from './segment-view.ts'
 
-/** The two tables that contain segments. */
+/** The tables in which segments are stored: one for headers, one for groups. */
 export class SegmentTables {
   readonly headers: Table
   readonly groups: Table
@@ -21,9 +21,9 @@ export class SegmentTables {
   }
 
   /**
-   * Returns the summaries of a project's segments in order, from the segment that begins at sequence number `from` to
-   * the one that contains `through`. Damaged and missing segments are skipped and reported to `onDamage`. If `onDamage`
-   * is not given, throws `DamagedRecordError` for them.
+   * Yields the summaries of a project's segments in order, from the segment that begins with the sequence number `from`
+   * to the one that contains `through`. If a segment is damaged or missing, it is reported to `onDamage` and skipped.
+   * Without `onDamage`, `DamagedRecordError` is thrown.
    */
   *summaries(
     projectId: number,
@@ -32,7 +32,10 @@ export class SegmentTables {
     onDamage: DamageListener = refuseDamage,
   ): Generator<SegmentSummary> {
     const range = { ...keysOf(projectId), start: pairKey(projectId, from) }
-    /** The first sequence number of the next segment. Null after a segment whose length is unknown. */
+    /**
+     * The sequence number with which the next segment must begin. Null after a damaged segment, whose length is
+     * unknown.
+     */
     let next: number | null = from
     for (const { key, value } of this.headers.getRange(range)) {
       const summary = attempt(() => this.#summaryOf(key, value), onDamage)
@@ -47,8 +50,8 @@ export class SegmentTables {
   }
 
   /**
-   * Returns the first sequence number of the segment that contains `sequence`. Reads only keys. Returns `sequence`
-   * itself if there is no segment.
+   * Returns the sequence number with which the segment that contains `sequence` begins. Reads only keys. If there is no
+   * such segment, returns `sequence` itself.
    */
   firstSequenceOf(projectId: number, sequence: number): number {
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId, sequence) }
@@ -63,13 +66,16 @@ export class SegmentTables {
     throw this.#missing(projectId, sequence)
   }
 
-  /** Returns the segment that begins at `firstSequence`. Throws `DamagedRecordError`. */
+  /** Returns the segment that begins with the sequence number `firstSequence`. Throws `DamagedRecordError`. */
   segmentAt(projectId: number, firstSequence: number): SegmentView {
     const header = this.headerAt(projectId, firstSequence)
     return new SegmentView(this.groups, pairKey(projectId, firstSequence), header)
   }
 
-  /** Returns the header of the segment that begins at `firstSequence`. Throws `DamagedRecordError`. */
+  /**
+   * Returns the header of the segment that begins with the sequence number `firstSequence`. Throws
+   * `DamagedRecordError`.
+   */
   headerAt(projectId: number, firstSequence: number): Buffer {
     const header = this.headers.get(pairKey(projectId, firstSequence))
     if (header === undefined) throw this.#missing(projectId, firstSequence)
@@ -85,7 +91,7 @@ export class SegmentTables {
     }
   }
 
-  /** Returns the error for a sequence number of a project that is in no segment. */
+  /** Returns the error that says that no segment contains a sequence number of a project. */
   #missing(projectId: number, sequence: number): DamagedRecordError {
     const key = pairKey(projectId, sequence)
     return new DamagedRecordError(this.headers.name, key, 'the value is missing')
@@ -93,8 +99,8 @@ export class SegmentTables {
 }
 
 /**
- * Returns the index of the first segment that contains an event after `sequence`. If there is none, returns the number
- * of segments.
+ * Returns the index of the first segment that contains an event after the sequence number `sequence`. If there is none,
+ * returns the number of segments.
  */
 export function segmentIndexAfter(summaries: readonly SegmentSummary[], sequence: number): number {
   let [low, high] = [0, summaries.length]

@@ -18,36 +18,39 @@
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 
-/** The encoding as the JSON text of the array of values. */
+/** The encoding of values as JSON: the text of an array. */
 export const VALUES_JSON = 0
-/** The encoding of lower-case hexadecimal texts of one even length, as bytes. */
+/** The encoding of lower-case hexadecimal texts as bytes. All texts must have the same even length. */
 export const VALUES_HEX = 1
-/** The encoding of lower-case UUIDs with hyphens, 16 bytes each. */
+/** The encoding of lower-case UUIDs with hyphens as 16 bytes each. */
 export const VALUES_UUID = 2
-/** The encoding of numbers as differences. */
+/** The encoding of numbers as the differences between them. */
 export const VALUES_NUMBERS = 3
 
-/** The presence of a column in which all rows have a value. */
+/** The kind of presence if all rows have a value: nothing is stored. */
 const PRESENCE_ALL = 0
-/** The presence with one bit per row. */
+/** The kind of presence that is stored as one bit for each row. */
 const PRESENCE_BITMAP = 1
-/** The presence as the numbers of the rows that have a value. */
+/** The kind of presence that is stored as the numbers of the rows that have a value. */
 const PRESENCE_SPARSE = 2
 
-/** A column is stored as sparse if fewer than one row in `SPARSE_FACTOR` has a value. */
+/** `PRESENCE_SPARSE` is used if fewer than one row in this number has a value. */
 const SPARSE_FACTOR = 12
-/** Fewer values are stored as JSON text, because another encoding would save nothing. */
+/** If there are fewer values than this, they are stored as JSON, because another encoding would save nothing. */
 export const PACKED_VALUES_MIN = 8
-/** The minimum length of hexadecimal texts that are stored as bytes. The length must be even. */
+/** Hexadecimal texts are stored as bytes only if they have at least this number of digits. The number must be even. */
 export const HEX_DIGITS_MIN = 6
-/** The maximum length of hexadecimal texts that are stored as bytes. */
+/** Hexadecimal texts are stored as bytes only if they have at most this number of digits. */
 export const HEX_DIGITS_MAX = 128
 const EXPONENT_RAW = 255
 const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
-/** Up to this length, the end of a JSON text is found byte by byte, which is faster than a search for the quote. */
+/**
+ * For this number of bytes, the end of a JSON text is searched byte by byte. Only a longer text is searched by a call,
+ * which would be slower for a short one.
+ */
 const NEAR_BYTES = 48
 
 const QUOTE = 0x22
@@ -58,7 +61,10 @@ const ARRAY_END = 0x5d
 const OBJECT_START = 0x7b
 const OBJECT_END = 0x7d
 
-/** Writes the presence of a column. `ids` is 0 where a row has no value. Returns the kind of presence. */
+/**
+ * Writes which rows have a value. A row has none if its number in `ids` is 0. Returns the kind of presence that was
+ * written.
+ */
 export function writePresence(
   writer: ByteWriter,
   ids: Uint16Array,
@@ -115,8 +121,8 @@ export function readPresence(
 }
 
 /**
- * Returns the position of a row among the rows that have a value, or -1. Decodes only as much of the presence as
- * needed.
+ * Returns the position of a row among the rows that have a value, or -1 if the row has none. Decodes only as much of
+ * the presence as is needed for that.
  */
 export function findRow(
   bytes: Buffer,
@@ -149,13 +155,13 @@ function bitsOf(byte: number): number {
   return (quads + (quads >>> 4)) & 0x0f
 }
 
-/** Returns the number of bytes of an id if there are `valueCount` values. */
+/** Returns the number of bytes that an id takes if there are `valueCount` values. */
 export function idBytes(valueCount: number): 0 | 1 | 2 {
   if (valueCount <= 1) return 0
   return valueCount <= 256 ? 1 : 2
 }
 
-/** Writes the ids of the rows that have a value. Ids start at 1 in memory and at 0 on the disk. */
+/** Writes the ids of the rows that have a value. In memory, ids start at 1; on the disk, they start at 0. */
 export function writeIds(
   writer: ByteWriter,
   ids: Uint16Array,
@@ -183,7 +189,7 @@ export function writeIds(
   }
 }
 
-/** Reads the ids that `writeIds` wrote, from 0, one for each of the `count` rows that have a value. */
+/** Reads the ids that `writeIds` has written, starting at 0: one for each of the `count` rows that have a value. */
 export function readIds(
   bytes: Buffer,
   offset: number,
@@ -203,8 +209,8 @@ export function readIds(
 }
 
 /**
- * Writes numbers as differences if each is a whole multiple of one power of ten, and as float64 otherwise. Both forms
- * are exact, except that the sign of zero is lost, as it is in JSON.
+ * Writes numbers as differences if there is a power of ten of which all of them are whole multiples, and otherwise as
+ * float64. Both forms are exact, except that the sign of zero is lost, as it is in JSON.
  */
 export function writeNumbers(writer: ByteWriter, values: ArrayLike<number>, count: number): void {
   const start = writer.length
@@ -232,8 +238,8 @@ function writeDifferences(
     const value = values[index] ?? 0
     const scaled = Math.round(value * scale)
     const difference = scaled - previous
-    // The value is not a multiple of this unit, is infinite, or is too far from the previous value. The caller then
-    // tries another unit.
+    // Give up this unit: the value is not a multiple of it, or is too far from the previous value, or is infinite. The
+    // caller then tries another unit.
     if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
     previous = scaled
     let rest = difference < 0 ? -2 * difference - 1 : 2 * difference
@@ -251,7 +257,7 @@ function writeDifferences(
   return true
 }
 
-/** Reads the numbers that `writeNumbers` wrote. */
+/** Reads numbers that `writeNumbers` has written. */
 export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): Float64Array {
   const values = new Float64Array(count)
   const exponent = bytes[reader.offset++] ?? EXPONENT_RAW
@@ -260,7 +266,7 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
     return values
   }
   const scale = SCALES[exponent]
-  if (scale === undefined) throw new RangeError('numbers in an unknown unit')
+  if (scale === undefined) throw new RangeError('the numbers have an unknown unit')
   let previous = 0
   for (let index = 0; index < count; index++) {
     const rest = reader.readVarint()
@@ -270,21 +276,18 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
   return values
 }
 
-/**
- * The result of `planValues`: how values are encoded. For texts of hexadecimal digits, it also contains their length
- * and the digits.
- */
+/** How values are to be encoded. For texts of hexadecimal digits, it also contains the digits. */
 export interface ValuesPlan {
   readonly encoding: number
-  /** The number of hexadecimal digits of each value, or 0 for other values. */
+  /** The number of hexadecimal digits of each value. 0 if the values are not stored as digits. */
   readonly width: number
-  /** The digits of all values, one after another, otherwise ''. */
+  /** The digits of all values, one after another. '' if the values are not stored as digits. */
   readonly digits: string
 }
 
-/** The plan for values as JSON. */
+/** The plan for values that are stored as JSON. */
 export const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
-/** The plan for values as numbers. */
+/** The plan for values that are stored as numbers. */
 export const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
 
 /** Chooses the encoding of values. The first value suggests an encoding, which is then checked for all values. */
@@ -322,7 +325,10 @@ function planUuids(values: readonly unknown[]): ValuesPlan {
   return { encoding: VALUES_UUID, width: 32, digits }
 }
 
-/** Returns whether a text consists of lower-case hexadecimal digits: decoding and encoding it gives the same text. */
+/**
+ * Returns whether a text consists of lower-case hexadecimal digits. It does if decoding and encoding it gives the same
+ * text.
+ */
 function areHexDigits(digits: string): boolean {
   SCRATCH.clear()
   const start = SCRATCH.take(digits.length)
@@ -330,7 +336,7 @@ function areHexDigits(digits: string): boolean {
   return length * 2 === digits.length && SCRATCH.bytes.toString('hex', 0, length) === digits
 }
 
-/** Writes values with the result of `planValues`. */
+/** Writes values in the encoding that `planValues` has chosen. */
 export function writeValues(
   writer: ByteWriter,
   values: readonly unknown[],
@@ -360,7 +366,7 @@ export function decodeValues(
   }
   if (encoding === VALUES_NUMBERS) return Array.from(readNumbers(reader, bytes, count))
   if (encoding !== VALUES_HEX && encoding !== VALUES_UUID) {
-    throw new RangeError('values in an unknown encoding')
+    throw new RangeError('the values have an unknown encoding')
   }
   const digits = bytes.toString('hex', start, end)
   const values = new Array<string>(count)
@@ -377,8 +383,8 @@ export function decodeValues(
  *
  *   ["a",12]   offsets 1, 5, 8
  *
- * Throws RangeError if the number of values is different. The text must be the result of JSON.stringify, without
- * spaces.
+ * The text must come from JSON.stringify and must not contain spaces between values. Throws RangeError if the array has
+ * another number of values.
  */
 export function jsonPlaces(bytes: Buffer, count: number): Uint32Array {
   const places = new Uint32Array(count + 1)
@@ -400,14 +406,14 @@ export function jsonPlaces(bytes: Buffer, count: number): Uint32Array {
     } else if (byte === ARRAY_START || byte === OBJECT_START) depth++
     else if (byte === ARRAY_END || byte === OBJECT_END) depth--
   }
-  if (found !== count || depth !== 0) throw new RangeError('values that are not as many as said')
+  if (found !== count || depth !== 0) throw new RangeError('the number of values is wrong')
   places[count] = bytes.length
   return places
 }
 
 /**
- * Returns the offset of the quote that ends a long JSON text, or the end of the bytes. `from` is within the text, at
- * the beginning of a character.
+ * Returns the offset of the quote that ends a long JSON text. If there is none, returns the number of bytes. `from` is
+ * within the text, at the beginning of a character.
  */
 function textEnd(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(QUOTE, from); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {

@@ -41,11 +41,14 @@ import {
 } from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
-/** If the JSON of a column has more bytes than this, only the requested values are parsed. */
+/**
+ * If the JSON of a column has more bytes than this, not all of its values are parsed, but only those that are
+ * requested.
+ */
 const LARGE_VALUES_BYTES = 1024 * 1024
 
 /**
- * The rows that have a value in a column, and which value each of them has, as parallel arrays:
+ * Says which rows have a value in a column, and which value each of them has, as parallel arrays:
  *
  *   row        0         1         2         3
  *   value      Chrome    (none)    Firefox   Chrome
@@ -57,24 +60,24 @@ const LARGE_VALUES_BYTES = 1024 * 1024
 export interface ColumnIndex {
   /** The numbers of the rows that have a value, ascending. */
   readonly present: Uint16Array
-  /** The position of the value of each row in `present`. */
+  /** For each row in `present`: the position of its value, from 0 on. */
   readonly ids: Uint16Array
 }
 
-/** A decoded column: its index and its values. */
+/** A decoded column: which value each row has, and the values. */
 export interface ColumnView extends ColumnIndex {
   readonly entry: ColumnEntry
-  /** The values. Empty for a mirror, in which the value of a row is its distinct_id. */
+  /** The distinct values. Empty for a mirror, because there the value of a row is its distinct_id. */
   readonly values: readonly unknown[]
 }
 
-/** The values of a column in their stored form, to be copied. They are valid as long as the view. */
+/** The values of a column in their stored form, to be copied. They are valid as long as the view is. */
 export interface StoredValues {
-  /** The JSON texts, or the bytes of the digits, one after another. */
+  /** The JSON texts of the values, or the bytes of their digits, one after another. */
   readonly bytes: Buffer
   /**
-   * For JSON texts: the offset of each text in `bytes`, and finally the offset after the last text. There is a comma
-   * between two texts. Null for other encodings.
+   * For JSON texts: the offset of each text in `bytes`, and at the end the offset at which a further text would begin.
+   * Between two texts there is a comma. Null for other encodings.
    */
   readonly places: Uint32Array | null
   /** The values if they are numbers, otherwise null. */
@@ -82,8 +85,8 @@ export interface StoredValues {
 }
 
 /**
- * The fields by which a duplicate is recognized: name, distinct ID number and uuid. The uuid is the 16 bytes of `uuid`
- * from an offset on.
+ * The fields by which a duplicate is recognized: name, distinct ID number and uuid. The uuid is given by 16 bytes of
+ * `uuidBytes`, from an offset on.
  */
 export interface RowIdentity {
   readonly uuidBytes: Uint8Array
@@ -92,10 +95,10 @@ export interface RowIdentity {
   readonly distinctId: number
 }
 
-/** One stored segment. Every column is decoded when it is first needed, and then cached. */
+/** One stored segment. A column is decoded when it is first needed, and then stays cached. */
 export class SegmentView {
   readonly summary: SegmentSummary
-  /** The bytes of all records of the segment. */
+  /** The number of bytes that all records of the segment take in the store. */
   readonly storedBytes: number
   readonly #groupTable: Table
   readonly #headerKey: Uint8Array
@@ -104,9 +107,9 @@ export class SegmentView {
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
-  /** For each column whose JSON is large: the offsets of its values. */
+  /** For each column whose JSON is large: the offsets of its values in the JSON. */
   readonly #places = new Map<ColumnEntry, Uint32Array>()
-  /** For each column that was moved to the warehouse and rebuilt: the rebuilt entry. */
+  /** For each column that was moved to the warehouse and rebuilt here: the entry from which it can be read. */
   readonly #made = new Map<ColumnEntry, ColumnEntry>()
   #heldBytes = 0
   #directory: Directory | null = null
@@ -116,7 +119,10 @@ export class SegmentView {
   #uuidHeads: Buffer | null = null
   #uuidTails: Buffer | null = null
 
-  /** `sealed` is the header as stored under `key`. Throws `DamagedRecordError`, as all methods do. */
+  /**
+   * `sealed` is the header with its checksum, as it is stored under `key`. The constructor and all methods throw
+   * `DamagedRecordError`.
+   */
   constructor(groups: Table, key: Uint8Array, sealed: Buffer) {
     this.#groupTable = groups
     this.#headerKey = key
@@ -128,17 +134,17 @@ export class SegmentView {
     this.storedBytes = this.summary.groupBytes + sealed.length
   }
 
-  /** The approximate memory of the decoded groups and values. */
+  /** The approximate number of bytes of the decoded groups and values. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** Returns whether `header`, a stored header, has the same bytes as the header of this segment. */
+  /** Returns whether `header`, a header with its checksum, is equal to the header of this segment. */
   hasHeader(header: Buffer): boolean {
     return header.equals(this.#sealed)
   }
 
-  /** The header in its stored form. */
+  /** The header with its checksum, as it is stored. */
   get header(): Uint8Array {
     return this.#sealed
   }
@@ -153,18 +159,24 @@ export class SegmentView {
     return this.#directory
   }
 
-  /** The stored facts about the names of events and properties (segment-names.ts). Null if the segment has none. */
+  /**
+   * The facts about the names of events and properties that the segment stores (segment-names.ts). Null if it stores
+   * none.
+   */
   get facts(): Buffer | null {
     const { facts } = this.directory
     return facts[2] === 0 ? null : this.#guard(() => this.#slice(facts))
   }
 
-  /** The decoded bytes of the values of all columns. */
+  /** The number of bytes of the values of all columns, after decompression. */
   get valueBytes(): number {
     return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)
   }
 
-  /** The decoded bytes of the largest group that contains values. To read one value, at most this group is decoded. */
+  /**
+   * The number of bytes of the largest group with values, after decompression. To read one value, at most this group is
+   * decompressed.
+   */
   get largestGroupBytes(): number {
     const ends = this.directory.columns.map(({ values }) => values[1] + values[2])
     return ends.reduce((max, end) => Math.max(max, end), 0)
@@ -186,7 +198,7 @@ export class SegmentView {
     return this.#distinctIds
   }
 
-  /** Returns the mode byte of a row (segment-builder.ts). */
+  /** Returns the mode byte of a row, whose meaning segment-builder.ts describes. */
   modeOf(row: number): number {
     const part = this.directory.modes
     if (part[2] === 0) return 0
@@ -196,7 +208,8 @@ export class SegmentView {
   /** The event names. The ids of rows are positions in `values`. */
   get names(): ColumnView {
     const entry = this.directory.columns.find((column) => column.role === ROLE_NAME)
-    if (entry === undefined) throw new DamagedRecordError(HEADERS, this.#headerKey, 'has no names')
+    if (entry === undefined)
+      throw new DamagedRecordError(HEADERS, this.#headerKey, 'the segment has no event names')
     return this.column(entry)
   }
 
@@ -205,14 +218,14 @@ export class SegmentView {
     return String(values[ids[row] ?? 0])
   }
 
-  /** Returns the entry of a property, or undefined. */
+  /** Returns the directory entry of a property, or undefined if the property has no column. */
   property(key: string): ColumnEntry | undefined {
     return this.directory.columns.find(
       (column) => column.role === ROLE_PROPERTY && column.key === key,
     )
   }
 
-  /** Returns the entry of a column that is not a property, or undefined. */
+  /** Returns the directory entry of the column with a role other than property, or undefined if there is none. */
   special(role: number): ColumnEntry | undefined {
     return this.directory.columns.find((column) => column.role === role)
   }
@@ -227,15 +240,15 @@ export class SegmentView {
     return view
   }
 
-  /** Returns the rows that have a value in a column. Decodes no values and caches nothing. */
+  /** Returns which rows have a value in a column. Decodes no values and caches nothing. */
   indexOf(entry: ColumnEntry): ColumnIndex {
     const here = this.#here(entry)
     return this.#guard(() => this.#readIndex(here))
   }
 
   /**
-   * Returns the stored values of a column that is not a mirror, without creating an object for each value. Caches
-   * nothing.
+   * Returns the values of a column in their stored form, without an object for each value. The column must not be a
+   * mirror. Caches nothing.
    */
   storedValues(entry: ColumnEntry): StoredValues {
     const here = this.#here(entry)
@@ -252,15 +265,15 @@ export class SegmentView {
     })
   }
 
-  /** Returns the JSON of all values of a column, which must be stored as JSON. The caller must not change it. */
+  /** Returns the JSON of all values of a column, which must be stored as JSON. The caller must not change the bytes. */
   storedJson(entry: ColumnEntry): Buffer {
     const here = this.#here(entry)
     return this.#guard(() => this.#slice(here.values))
   }
 
   /**
-   * Returns the position of a row among the rows that have a value in a column, or -1. Does not decode the whole
-   * column.
+   * Returns the position of a row among the rows that have a value in a column, or -1 if the row has none. Does not
+   * decode the whole column.
    */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = this.#here(entry)
@@ -269,8 +282,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the value at a position that `placeOf` returned. Do not call it for a mirror. Decodes the values, but not
-   * the index.
+   * Returns the value at a position that `placeOf` has returned. The column must not be a mirror. Decodes values, but
+   * not the index.
    */
   valueAt(column: ColumnEntry, place: number): unknown {
     const entry = this.#here(column)
@@ -278,7 +291,7 @@ export class SegmentView {
     const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
     let position = mode === MODE_DICTIONARY ? 0 : place
     if (planes > 0) {
-      // The ids are at the end of the index of the column.
+      // The ids are at the end of the column's index.
       const content = this.#group(index[0])
       const low = index[1] + index[2] - planes * count + place
       position = content[low] ?? 0
@@ -290,7 +303,7 @@ export class SegmentView {
     }
     const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
     if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
-    // Texts of digits have a fixed width, so one value is read without the others.
+    // All texts of digits have the same number of bytes, so one of them can be read without the others.
     const content = this.#group(values[0])
     const start = values[1] + (position * width) / 2
     const reader = new ByteReader(content, start)
@@ -303,7 +316,7 @@ export class SegmentView {
     return formatUuid(bytes, 0)
   }
 
-  /** Writes the 16 bytes of the uuid of a row. */
+  /** Writes the uuid of a row, which has 16 bytes, to `target`. */
   copyUuid(row: number, target: Uint8Array, offset: number): void {
     this.#uuidHeads ??= this.#slice(this.directory.uuidHeads)
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
@@ -326,7 +339,7 @@ export class SegmentView {
     )
   }
 
-  /** Returns whether a row has this uuid, name and distinct ID number. */
+  /** Returns whether the event in a row has this uuid, name and distinct ID number. */
   isRow(row: number, identity: RowIdentity): boolean {
     if (this.distinctIds[row] !== identity.distinctId) return false
     if (this.nameOf(row) !== identity.name) return false
@@ -336,8 +349,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the last row from `last` down to `first` with this uuid, or -1. Reads the first bytes of a stored uuid only
-   * if its last bytes match.
+   * Returns the number of the last row from `last` down to `first` that has this uuid, or -1. The first bytes of a
+   * stored uuid are compared only if its last bytes match.
    */
   findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
@@ -353,8 +366,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the entry from which a column can be read: the stored entry, or the entry of a column that was fetched from
-   * the warehouse and rebuilt.
+   * Returns the entry from which a column can be read. If the column was moved to the warehouse, it is fetched and
+   * rebuilt first.
    */
   #here(entry: ColumnEntry): ColumnEntry {
     if (!isAway(entry)) return entry
@@ -374,7 +387,7 @@ export class SegmentView {
     return entry
   }
 
-  /** Returns one value of a column without decoding the others, because all of them would take much memory. */
+  /** Returns one value of a column without decoding the others, because together they would take much memory. */
   #largeValue(entry: ColumnEntry, position: number): unknown {
     const known = this.#values.get(entry)
     if (known !== undefined) return known[position]
@@ -477,7 +490,7 @@ export class SegmentView {
   }
 }
 
-/** Returns the error for a record of a segment that cannot be decoded although its checksum matches. */
+/** Returns the error for a record of a segment that cannot be decoded, although its checksum matches. */
 export function damagedSegment(table: string, key: Uint8Array, cause: unknown): DamagedRecordError {
   const what = cause instanceof Error ? cause.message : 'cannot be read'
   return new DamagedRecordError(table, key, what)

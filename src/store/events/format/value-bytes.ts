@@ -1,16 +1,16 @@
 /** Estimates the memory of a JSON value without creating its text. */
 
-/** The size of a number, a boolean or null. */
+/** What a number, a boolean or null counts for, in bytes. */
 const SCALAR_BYTES = 8
-/** The bytes for the braces, quotes and commas of a value. */
+/** What the braces, quotes and commas of a value count for, in bytes. */
 const AROUND_BYTES = 4
 
-/** Returns the approximate bytes of a value's JSON text. Each character counts as one byte. */
+/** Returns the approximate number of bytes of a value's JSON text. Each character counts as one byte. */
 export function valueBytes(value: unknown): number {
   if (typeof value === 'string') return value.length + AROUND_BYTES
   if (typeof value !== 'object' || value === null) return SCALAR_BYTES
   let bytes = AROUND_BYTES
-  // A loop instead of recursion, because values may be nested as deeply as a request body allows.
+  // This is a loop and not a recursion, because values may be nested as deeply as a request body allows.
   const open: object[] = [value]
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
     for (const [key, own] of Object.entries(part) as [string, unknown][]) {

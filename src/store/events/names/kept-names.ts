@@ -6,8 +6,8 @@
  *                  number of events that erasures had removed float64, all little-endian,
  *                  `PackedProjectNames` as MessagePack
  *
- * A record is valid until an erasure removes further events of the project. Merges do not affect it. A damaged record
- * is ignored, because it can always be rebuilt from the segments.
+ * A record is valid until an erasure removes further events of the project. Merges of segments do not matter. A damaged
+ * record is ignored, because the names can be read from the segments again.
  */
 import { attempt } from '../../faults.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
@@ -25,11 +25,14 @@ export interface KeptNames {
   readonly through: number
   /** The number of events that erasures had removed when the names were collected. */
   readonly erased: number
-  /** Copies the stored names into an empty object. */
+  /** Copies the stored names into `names`, which must be empty. */
   readonly restore: (names: ProjectNames) => void
 }
 
-/** Returns the stored names of a project, or null if there is no readable record. Takes about 0.1 ms for 16 KiB. */
+/**
+ * Returns the stored names of a project, or null if there is no record that can be read. It takes about 0.1 ms for 16
+ * KiB.
+ */
 export function loadKeptNames(table: Table, projectId: number): KeptNames | null {
   const record = attempt(
     () => load(table, numberKey(projectId)) ?? null,
@@ -38,7 +41,7 @@ export function loadKeptNames(table: Table, projectId: number): KeptNames | null
   if (record === null || record.readUInt8() !== FORMAT_VERSION) return null
   const through = record.readUInt32LE(4)
   const restore = (names: ProjectNames): void => {
-    // `storeKeptNames` wrote the record, and the checksum guarantees that it is unchanged.
+    // The cast is right: `storeKeptNames` wrote the record, and its checksum matches.
     names.restore(unpack(record.subarray(FIXED_BYTES)) as PackedProjectNames, through)
   }
   const erased = record.readDoubleLE(8)

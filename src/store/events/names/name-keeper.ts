@@ -14,58 +14,61 @@ import { type KeptNames, loadKeptNames, storeKeptNames } from './kept-names.ts'
 import { gatherNames } from './name-reader.ts'
 import { ProjectNames } from './project-names.ts'
 
-/** Names are stored again after this number of new events. */
+/**
+ * The names of a project are stored again when it has this number of new events in segments that will not be merged
+ * again.
+ */
 const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 /**
- * The minimum time between two complete rebuilds after erasures, in milliseconds. If an erasure follows sooner, the
- * names are rebuilt when new events arrive.
+ * The minimum time, in milliseconds, between two complete rebuilds of names after erasures. If an erasure follows
+ * sooner, the names are rebuilt later, when new events arrive.
  */
 const ANEW_PERIOD_MS = 60_000
 
 /**
- * Small segments will still be merged. They are read before that if they contain at least this number of events,
- * because they take readers the most time.
+ * Segments that will still be merged are small. They are read before that only if together they have at least this
+ * number of events. Reading them is what takes readers the most time.
  */
 const TAIL_ROWS = 256
 /**
- * The time that may be spent on small segments in each period, in milliseconds. It is limited, because small segments
- * store no facts about names and must be read completely.
+ * The time, in milliseconds, that may be spent on small segments in each period. Small segments store no facts about
+ * names and must be read completely, so the time is limited.
  */
 const TAIL_MS = 50
 const TAIL_PERIOD_MS = 10_000
 
-/** A project whose names are stored. */
+/** A project whose names are to be stored. */
 export interface NamedProject {
   readonly projectId: number
   readonly counters: { readonly rows: number }
   textOf(distinctId: number): string
 }
 
-/** The options of the keeper. */
+/** What a `NameKeeper` needs. */
 export interface NameKeeperOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly onDamage: DamageListener
   /**
    * Returns the texts that occur in the saved objects of a project, such as insights. If a project has too many names,
-   * names that are among these texts are omitted last. Default: no texts.
+   * those that are among these texts are the last to be left out. Default: no texts.
    */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
 }
 
-/** The names of a project while they are being collected. */
+/** The names of a project that are being collected now. */
 interface Begun {
   readonly project: NamedProject
   readonly names: ProjectNames
   readonly erased: number
   /** The sequence number of the last event to read. */
   readonly through: number
-  /** True if the range includes segments that will still be merged. */
+  /** True if segments that will still be merged are read too. */
   readonly isTail: boolean
 }
 
-/** Thrown to interrupt the work. It continues when the thread is idle again. */
+/** Thrown to interrupt the work when the time is over. The work continues when the thread is idle again. */
 class NoTimeError extends Error {}
 
 /** Updates the stored names of projects with new events. */
@@ -73,13 +76,16 @@ export class NameKeeper {
   readonly #options: NameKeeperOptions
   readonly #clock: Clock
   readonly #waiting = new Set<NamedProject>()
-  /** The projects with segments that cannot be read. */
+  /** The projects that have a segment which cannot be read. Their names are not updated any more. */
   readonly #damaged = new Set<NamedProject>()
   #begun: Begun | null = null
   /** The earliest time at which names may be rebuilt completely again. */
   #anewAtMs = Number.NEGATIVE_INFINITY
 
-  /** The end of the current period for small segments, and the time spent on them in this period. */
+  /**
+   * The end of the current period for small segments, and the time that was spent on them in this period, in
+   * milliseconds.
+   */
   #tailEndMs = Number.NEGATIVE_INFINITY
   #tailMs = 0
 
@@ -97,7 +103,7 @@ export class NameKeeper {
     return this.#waiting.size > 0
   }
 
-  /** Updates the waiting projects, until `isOver` returns true. */
+  /** Updates the names of the waiting projects, until `isOver` returns true. */
   run(isOver: () => boolean): void {
     for (const project of this.#waiting) {
       if (isOver()) return
@@ -114,7 +120,7 @@ export class NameKeeper {
     }
   }
 
-  /** Updates one project. Returns false if there was not enough time. */
+  /** Updates the names of one project. Returns false if the time was not enough. */
   #keep(project: NamedProject, isOver: () => boolean): boolean {
     const { environment, segments } = this.#options
     const { projectId } = project
@@ -140,7 +146,10 @@ export class NameKeeper {
     return true
   }
 
-  /** Returns the range of events to read, or null if an update is not worthwhile. */
+  /**
+   * Returns what is needed to update the names of a project, with the range of events to read. Returns null if an
+   * update is not worthwhile now.
+   */
   #begin(project: NamedProject, erased: number): Begun | null {
     const { projectId } = project
     const { referredNames = () => new Set<string>() } = this.#options
@@ -176,8 +185,9 @@ export class NameKeeper {
   }
 
   /**
-   * Returns the last sequence numbers of two segments: the last one that will not be merged again, and the last one
-   * whose names can be read. If the columns of a segment were moved to the warehouse, its names cannot always be read.
+   * Returns two sequence numbers: up to `settled`, no segment will be merged again. Up to `readable`, the names of all
+   * segments can be read. If columns of a segment were moved to the warehouse and it stores no facts, its names cannot
+   * be read.
    */
   #reachOf({ projectId, counters }: NamedProject, from: number) {
     const { segments } = this.#options

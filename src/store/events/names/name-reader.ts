@@ -1,5 +1,6 @@
 /**
- * Reads the names of projects in a snapshot. The names of earlier segments are cached, so only new segments are read.
+ * Reads the names of the events and properties of projects in a snapshot. They stay cached, so that later only new
+ * segments are read.
  */
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -12,9 +13,9 @@ import { loadKeptNames } from './kept-names.ts'
 import { ProjectNames } from './project-names.ts'
 
 interface KnownNames {
-  /** The generation of the project (its number of merges and erasures) when `erased` was read. */
+  /** The generation of the project when `erased` was read. Each merge and each erasure changes it. */
   readonly generation: number
-  /** The number of events that all erasures so far have removed. */
+  /** The number of events that erasures had removed at that time. */
   readonly erased: number
   readonly names: ProjectNames
 }
@@ -28,7 +29,8 @@ export class NameReader {
   readonly #known = new Map<number, KnownNames>()
 
   /**
-   * For `referredNames` see `NameKeeperOptions`. `bytesMax` is the maximum size of the cached names of all projects.
+   * `NameKeeperOptions` explains `referredNames`. `bytesMax` is the largest number of bytes that the cached names of
+   * all projects may have.
    */
   constructor(
     tables: EventTables,
@@ -38,15 +40,16 @@ export class NameReader {
     this.#tables = tables
     this.#referredNames = referredNames
     this.#bytesMax = bytesMax
-    // Use no cache of segments, because each segment is read once.
+    // No cache of segments is used here, because each segment is read only once.
     this.#segments = new SegmentTables(tables)
   }
 
   /**
-   * Returns the names of a project. `check` is called before each new segment, and may throw to stop. The names of the
-   * segments that were read so far are kept. Throws `DamagedRecordError`. A call costs nothing if nothing has changed.
-   * The first call reads the stored names, and each later segment takes about 0.2 ms, or more if it is small or was
-   * written by an older version. After an erasure, new readers read all segments, until the names are stored again.
+   * Returns the names of a project. `check` is called before each new segment. To stop, it throws; the names that were
+   * read until then stay cached. Throws `DamagedRecordError`. If nothing has changed, a call takes almost no time. The
+   * first call reads the stored names, and then each segment after them. A segment takes about 0.2 ms, or more if it is
+   * small or was written by an older version. After an erasure, a new reader must read all segments, until the names
+   * are stored again.
    */
   names(projectId: number, check: () => void): ProjectNames {
     const counters = loadCounters(this.#tables.projects, projectId)
@@ -57,7 +60,7 @@ export class NameReader {
     return names
   }
 
-  /** The approximate bytes of all cached names, and their maximum. */
+  /** The approximate number of bytes of all cached names, and the largest number that they may have. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
@@ -73,7 +76,8 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    // If names were omitted here, the stored record may still contain them.
+    // If names were removed from the cached object because there were too many, the stored record may still contain
+    // them.
     const { through, isCut } = known.names
     const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
     if (isWorth) known = this.#orKept(projectId, known)
@@ -81,7 +85,10 @@ export class NameReader {
     return known
   }
 
-  /** Returns either the stored or the cached names of a project, whichever include more events. */
+  /**
+   * Returns the stored names of a project if they include more events than the cached ones. Otherwise returns the
+   * cached names.
+   */
   #orKept(projectId: number, known: KnownNames): KnownNames {
     const kept = loadKeptNames(this.#tables.kept_names, projectId)
     const isMore = kept?.erased === known.erased && kept.through > known.names.through
@@ -96,7 +103,7 @@ export class NameReader {
     return new ProjectNames(projectId, textOf, () => this.#referredNames(projectId))
   }
 
-  /** Evicts the projects that were read least recently. */
+  /** Evicts the names of the projects that were used least recently, if all names together have too many bytes. */
   #makeRoom(): void {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
@@ -110,8 +117,8 @@ export class NameReader {
 
 /**
  * Adds the names in the segments after `names.through`, up to the segment that contains the sequence number `through`.
- * `check` is called before each segment, and may throw to stop. The names of the segments that were read so far are
- * kept. Throws `DamagedRecordError`.
+ * `check` is called before each segment. To stop, it throws; the names that were read until then stay in `names`.
+ * Throws `DamagedRecordError`.
  */
 export function gatherNames(
   names: ProjectNames,

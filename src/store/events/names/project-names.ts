@@ -1,8 +1,8 @@
 /**
  * The names of the events and properties of one project, with facts about each name. They are collected segment by
- * segment, in the order of sequence numbers. The bytes of event names and of property names are limited separately.
- * Above a limit, the least important names are removed (`choose`), so that there is always room for a new name. If a
- * removed name occurs again, it is counted from zero.
+ * segment, in the order of sequence numbers. There is one limit for the bytes of event names, and another for those of
+ * property names. When a limit is reached, the least important names are removed (`choose`), so that there is always
+ * room for a new name. If a name that was removed occurs again, its count starts again at 0.
  */
 import {
   definitionId,
@@ -20,22 +20,22 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { PROJECT_EVENT_NAMES_BYTES_MAX, PROJECT_PROPERTY_NAMES_BYTES_MAX } from '../limits.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-/** The estimated bytes of a name in addition to its characters. */
+/** The estimated number of bytes that a name takes in addition to its characters. */
 const NAME_BYTES = 300
 /** When names must be removed, enough of them are removed that the remaining ones fill this fraction of the limit. */
 const FILLED_SHARE = 3 / 4
-/** Of the remaining names, those that are used in saved objects may fill this fraction. */
+/** Names that are used in saved objects may take this fraction of the room that remaining names may fill. */
 const REFERRED_SHARE = 1 / 2
 /**
- * Of the remaining names, those that are used in saved objects and those that occurred on several days may together
- * fill this fraction.
+ * Names that are used in saved objects, together with names that occurred on several days, may take this fraction of
+ * the room that remaining names may fill.
  */
 const LASTING_SHARE = 3 / 4
 
 /** The facts in a writable form, while they are collected. */
 type Growing<Facts> = { -readonly [Name in keyof Facts]: Facts[Name] }
 
-/** The facts about a name. */
+/** The facts about one name. */
 class Entry {
   readonly name: string
   count = 0
@@ -49,7 +49,7 @@ class Entry {
     this.name = name
   }
 
-  /** The estimated bytes in memory. */
+  /** The estimated number of bytes of memory. */
   get bytes(): number {
     return NAME_BYTES + this.name.length * 2
   }
@@ -66,7 +66,10 @@ class Entry {
   }
 }
 
-/** The name of an event, with the facts about it. `number` counts the names from 0. */
+/**
+ * The facts about the events with one name. `number` identifies the name among the event names of the project, from 0
+ * on.
+ */
 class EventEntry extends Entry implements EventFacts {
   readonly #projectId: number
   #id: string | null = null
@@ -78,17 +81,17 @@ class EventEntry extends Entry implements EventFacts {
     this.number = number
   }
 
-  /** The id is created when it is first read, because the ids of most names are never needed. */
+  /** Created when it is first read, because most of these ids are never needed. */
   get id(): string {
     this.#id ??= definitionId(this.#projectId, 'event', this.name)
     return this.#id
   }
 }
 
-/** The name of a property, with the facts about it. */
+/** The facts about the properties with one name. */
 export class PropertyEntry extends Entry implements Required<PropertyFacts> {
   type: PropertyFacts['type'] = null
-  /** The numbers of the events that have the property. */
+  /** The numbers of the event names that occur together with the property. */
   events = new NumberSet()
 
   override get bytes(): number {
@@ -106,13 +109,13 @@ type PackedEntry = readonly [
   lastSequence: number,
 ]
 
-/** The stored form of names, as MessagePack. Events are in the order of their numbers. */
+/** The names in the form in which they are stored, as MessagePack. Events are in the order of their numbers. */
 export type PackedProjectNames = readonly [
   events: readonly PackedEntry[],
   properties: readonly (readonly [...PackedEntry, type: number, events: PackedNumbers])[],
 ]
 
-/** The names of one project. */
+/** The names of the events and properties of one project. */
 export class ProjectNames {
   readonly #projectId: number
   #events = new Map<string, EventEntry>()
@@ -140,12 +143,12 @@ export class ProjectNames {
     this.#referred = referred
   }
 
-  /** The approximate bytes in memory. */
+  /** The approximate number of bytes of memory. */
   get bytes(): number {
     return this.#eventBytes + this.#propertyBytes
   }
 
-  /** Returns the names in the form that `restore` takes. */
+  /** Returns the names in the form in which they are stored; see `restore`. */
   pack(): PackedProjectNames {
     return [
       [...this.#events.values()].map(packEntry),
@@ -157,8 +160,8 @@ export class ProjectNames {
   }
 
   /**
-   * Restores packed names, which include all events up to the sequence number `through`. Call it only for a new object.
-   * Takes a few microseconds per name.
+   * Adds names in their stored form, which include all events up to the sequence number `through`. Call it only for an
+   * object that is still empty. It takes a few microseconds for each name.
    */
   restore([events, properties]: PackedProjectNames, through: number): void {
     for (const packed of events) restoreEntry(this.#event(packed[0]), packed)
@@ -181,15 +184,15 @@ export class ProjectNames {
     return this.#properties.values()
   }
 
-  /** Returns a function that tells whether an event with one of these names has a property. */
+  /** Returns a function that tells whether a property has occurred in events with one of these names. */
   isSeenOn(eventNames: readonly string[]): (property: PropertyEntry) => boolean {
     const numbers = eventNames.flatMap((name) => this.#events.get(name)?.number ?? [])
     return ({ events }) => numbers.some((number) => events.has(number))
   }
 
   /**
-   * Adds the events of a segment after `through`. If it throws `DamagedRecordError`, nothing was added. Costs the same
-   * as `namesOf`, and about 0.2 us for each name.
+   * Adds the names of those events of a segment that come after `through`. If it throws `DamagedRecordError`, nothing
+   * was added. It takes as long as `namesOf`, and about 0.2 us more for each name.
    */
   add(view: SegmentView): void {
     const { firstSequence, rows } = view.summary
@@ -202,7 +205,7 @@ export class ProjectNames {
     this.#makeRoom()
   }
 
-  /** Returns the number of the name, or -1 if all of its events were erased. */
+  /** Adds the events with one name. Returns the number of the name, or -1 if all these events were erased. */
   #addEvent(share: EventShare, firstSequence: number): number {
     if (share.count === 0) return -1
     const event = this.#event(share.name)
@@ -212,7 +215,7 @@ export class ProjectNames {
     return event.number
   }
 
-  /** Adds a property. Its arrival times are those of the events that have the property. */
+  /** Adds a property. The arrival times of the property are those of the event names with which it occurs. */
   #addProperty(
     share: PropertyShare,
     events: readonly EventShare[],
@@ -270,7 +273,7 @@ export class ProjectNames {
     this.#propertyBytes = bytesOf(this.#properties)
   }
 
-  /** Numbers the remaining event names from 0 again. */
+  /** Gives the remaining event names new numbers, from 0 on. */
   #renumber(): void {
     const numbers = new Map<number, number>()
     for (const event of this.#events.values()) {
@@ -290,9 +293,9 @@ export class ProjectNames {
 }
 
 /**
- * Returns the names that stay, in their previous order. Half of the list is for names that are used in saved objects.
- * Up to three quarters may be filled with these and with names that occurred on several days. The rest is for all other
- * names. Within each group, the names that occurred last are preferred.
+ * Returns the names that stay, in their previous order. First come names that are used in saved objects, up to half of
+ * the room. Then come names that occurred on several days, up to three quarters. All other names may take the rest. Of
+ * each kind, those that occurred last are preferred.
  */
 function choose<Each extends Entry>(
   all: ReadonlyMap<string, Each>,
@@ -334,7 +337,7 @@ function restoreEntry(entry: Entry, packed: readonly [...PackedEntry, ...unknown
   entry.noteArrivals(firstArrivalMs, lastArrivalMs, lastSequence)
 }
 
-/** The facts that are counted in the same way for events and properties. */
+/** The facts that are counted in the same way for event names and property names. */
 type Counted = Growing<Required<Pick<PropertyFacts, 'count' | 'firstSeenMs' | 'lastSeenMs'>>>
 
 function add(facts: Counted, { count, firstSeenMs, lastSeenMs }: Readonly<Counted>): void {

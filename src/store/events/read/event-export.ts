@@ -1,6 +1,7 @@
 /**
- * Reads the events of a project in order of arrival, one segment at a time. The properties are those that the client
- * sent. Derived properties (rules/persons/automatic-properties.ts) are omitted, because an import derives them again.
+ * Reads the events of a project in order of arrival, one segment at a time. An exported event has the properties that
+ * the client sent. It lacks derived properties (rules/persons/automatic-properties.ts), because an import derives them
+ * again.
  */
 import type { EventExportQuery } from '../../../rules/events/event-queries.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
@@ -11,26 +12,25 @@ import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
 
-/** The source of an export. */
+/** What an export reads from. */
 export interface ExportSource {
   readonly segments: SegmentTables
   readonly filter: EventFilter
   readonly textOf: (distinctId: number) => string
-  /**
-   * Returns the uuid of the person of an event, as of the time at which the segment is read; see `PersonReader.uuidOf`.
-   */
+  /** Returns the uuid of the person to whom an event belongs when its segment is read; see `PersonReader.uuidOf`. */
   readonly personIdOf: (distinctId: number, sequence: number) => string
   /** Returns the sequence number of the newest event of the project, or 0 if there is none. */
   readonly lastSequence: () => number
   /**
-   * Moves to a newer snapshot. Called before each segment, so that a long export does not keep an old snapshot alive.
+   * Moves to a newer snapshot. Called before each segment, so that a long export does not make the store keep an old
+   * snapshot.
    */
   refresh(): void
 }
 
 /**
- * Returns all segments, including those without wanted events. Throws `DamagedRecordError`. Costs about 6 us for each
- * event of 25 properties, including its line.
+ * Yields all segments, including those without wanted events. Throws `DamagedRecordError`. It takes about 6 us for each
+ * event with 25 properties, including the time for writing its line.
  */
 export function* exportSegments(
   { projectId, afterId, rowsMax }: EventExportQuery,
@@ -72,7 +72,7 @@ function* eventsOf(
   rows: Uint16Array,
   { personIdOf }: ExportSource,
 ): Generator<ExportedEvent> {
-  // Look up all persons now, because the next segment is read from a newer snapshot.
+  // The persons must be looked up now, because the next segment is read from a newer snapshot.
   const personIds = Array.from(rows, (row) =>
     personIdOf(distinctIds[row] ?? 0, summary.firstSequence + row),
   )

@@ -1,6 +1,6 @@
 /**
- * Selects the events of a segment that a list or an export wants. Cheap tests come first, and only the columns that the
- * tests need are decoded.
+ * Selects the events of a segment that a list or an export wants. The cheapest tests run first, and only the columns
+ * that a test needs are decoded.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { EventCriteria } from '../../../rules/events/event-queries.ts'
@@ -13,14 +13,14 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn, storedColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** The options of a filter. */
+/** What an `EventFilter` needs. */
 export interface EventFilterOptions {
   readonly query: EventCriteria
-  /** The distinct ID number of the requested distinct_id, or null for any. */
+  /** The distinct ID number of the requested distinct_id. Null: any distinct_id is wanted. */
   readonly distinctId: number | null
   /**
-   * Returns whether an event belongs to the requested person, from its distinct ID number and sequence number. Null if
-   * any person is wanted.
+   * Returns whether an event belongs to the requested person. The event is given by its distinct ID number and its
+   * sequence number. Null: any person is wanted.
    */
   readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
   readonly persons: PersonReader
@@ -30,16 +30,16 @@ export interface EventFilterOptions {
 interface NamedTest {
   readonly key: string
   readonly test: PropertyTest
-  /** The test for long texts, which is applied to their stored form. Null if there is none. */
+  /** A test of long texts in their stored form. Null: there is none, so each value is decoded and tested. */
   readonly stored: StoredTest | null
 }
 
-/** Tests rows, on one snapshot. */
+/** Tests the rows of segments. It is valid for one snapshot. */
 export class EventFilter {
   readonly #options: EventFilterOptions
   readonly #eventTests: readonly NamedTest[]
   readonly #personTests: readonly NamedTest[]
-  /** For each person number, whether the person passes the filters on persons. */
+  /** For each person number that was tested: whether the person passes the filters on persons. */
   readonly #persons = new Map<number, boolean>()
 
   constructor(options: EventFilterOptions) {
@@ -49,7 +49,7 @@ export class EventFilter {
     this.#personTests = buildTests(filters, 'person')
   }
 
-  /** Returns whether a segment overlaps the requested time range. */
+  /** Returns whether a segment may have events in the requested range of time. */
   mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
     const { afterMs, beforeMs } = this.#options.query
     if (afterMs !== undefined && lastTimestampMs <= afterMs) return false
@@ -57,8 +57,8 @@ export class EventFilter {
   }
 
   /**
-   * Returns the wanted rows, ascending, for which `isPlaced` returns true. `isPlaced` is called for every row before
-   * the other tests, so it must be cheap. Throws `DamagedRecordError`.
+   * Returns the numbers of the wanted rows, in ascending order. Only rows for which `isPlaced` returns true are tested
+   * further. `isPlaced` is called for every row, so it must be cheap. Throws `DamagedRecordError`.
    */
   rowsOf(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean): number[] {
     const { query, distinctId, textOf } = this.#options
@@ -89,7 +89,7 @@ export class EventFilter {
     const before = beforeMs ?? Number.POSITIVE_INFINITY
     const rows: number[] = []
     for (let row = 0; row < timestamps.length; row++) {
-      // Skip erased rows, which have no distinct ID number.
+      // Skip erased rows. Their distinct ID number is 0.
       if (distinctIds[row] === 0) continue
       const time = timestamps[row] ?? 0
       if (time > after && time < before && isPlaced(row, time)) rows.push(row)
@@ -122,7 +122,10 @@ export class EventFilter {
   }
 }
 
-/** Builds the tests of one type. Omits filters of other types, and filters that cannot be built. */
+/**
+ * Returns the tests of the filters of one type. Filters of other types are left out, and so are filters that cannot be
+ * built.
+ */
 function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
   return filters.flatMap((filter) => {
     const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
@@ -130,7 +133,10 @@ function buildTests(filters: readonly PropertyFilter[], type: string): readonly 
   })
 }
 
-/** Returns a function that tells whether a row passes a test on a property. Each distinct value is tested once. */
+/**
+ * Returns a function that tells whether a row passes a test on a property. Each distinct value of the property is
+ * tested only once.
+ */
 function propertyRows(
   view: SegmentView,
   { key, test }: NamedTest,
@@ -142,8 +148,8 @@ function propertyRows(
 }
 
 /**
- * Returns a function that tells whether a row passes a test on a property with long texts. Returns null for any other
- * property. Each text is tested once, in its stored form, when the first row with this text is examined.
+ * Returns a function that tells whether a row passes a test on a property with long texts. Returns null if the property
+ * has no long texts. A text is tested in its stored form, when the first row that has it is examined, and only once.
  */
 function longTextRows(
   view: SegmentView,

@@ -1,6 +1,6 @@
 /**
  * Reads stored data: event lists, single events, warnings and statistics. Any thread and process may have a reader.
- * Every method reads one snapshot and blocks its thread. Call it only in worker threads and commands.
+ * Every method reads one snapshot and blocks its thread, so use a reader only in worker threads and commands.
  */
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -75,7 +75,7 @@ import { timelinePoints } from './person-timeline.ts'
 /** The options of a reader. */
 export interface EventReaderOptions {
   readonly dataDir: string
-  /** If true, the environment must exist, and nothing is written, not even empty tables. */
+  /** If true, the environment must exist, and nothing is written: missing tables are not created. */
   readonly isReadOnly?: boolean
   /** Adds the derived properties that the stored form omits. */
   readonly expand?: (
@@ -83,17 +83,20 @@ export interface EventReaderOptions {
     eventName: string,
     isPersonless: boolean,
   ) => Readonly<JsonObject>
-  /** Receives the error of each damaged record that a retention plan skips. If it is not given, the plan throws. */
+  /**
+   * Receives an error for each damaged record that a retention plan has to skip. Without this function, the plan
+   * throws.
+   */
   readonly onDamage?: DamageListener
-  /** The memory for decoded columns that scans cache. Default: `SCAN_CACHE_BYTES_DEFAULT`. */
+  /** The memory in which scans cache decoded columns. Default: `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
-  /** The maximum memory for cached segments. Default: `SEGMENT_VIEWS_BYTES_MAX`. */
+  /** The largest number of bytes that cached segments may have. Default: `SEGMENT_VIEWS_BYTES_MAX`. */
   readonly segmentViewsBytesMax?: number | undefined
-  /** The maximum memory for cached names of events and properties. Default: `NAMES_BYTES_MAX`. */
+  /** The largest number of bytes that cached names of events and properties may have. Default: `NAMES_BYTES_MAX`. */
   readonly namesBytesMax?: number | undefined
 }
 
-/** The statistics of one project. `bytes` is the size of its segments, without indexes. */
+/** The statistics of one project. `bytes` is the size of its segments, without the indexes. */
 export interface ProjectStatistics
   extends Readonly<Pick<ProjectCounters, 'rows' | 'distinctIds' | 'segments' | 'bytes'>> {
   readonly projectId: number
@@ -108,16 +111,14 @@ export interface EventStatistics {
   readonly position: number
 }
 
-/**
- * Called before a segment is read. `groupBytes` is the number of bytes of its groups. Throws if the query must stop.
- */
+/** Called before a segment is read, with the number of bytes of its groups. To stop the query, it throws. */
 type ReadCheck = (groupBytes?: number) => void
 
-/** The data that answers analytic queries together with their scanner, on the same snapshot. */
+/** What is needed to answer analytic queries besides their scanner. Both read the same snapshot. */
 interface AnalyticReads {
   readonly persons: PersonReader
   readonly actors: ActorTexts
-  /** The position in the log up to which the snapshot contains events. */
+  /** The number of the last block of the log whose events the snapshot contains. */
   readonly position: number
 }
 
@@ -157,8 +158,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a page of events. Reads the summaries of all segments, and the needed columns of the segments that may
-   * match.
+   * Returns a page of events. Reads the summaries of all segments of the project, and the columns that are needed from
+   * those segments that may match.
    */
   listEvents(query: EventListQuery): EventPage {
     this.#refresh()
@@ -172,15 +173,15 @@ export class EventReader implements Warehouse {
 
   /**
    * Returns the same page as `listEvents`, but as text with a limited number of bytes. `check` is called before each
-   * segment and row, and may throw to stop the query. Decodes only the rows of the page.
+   * segment and row. To stop the query, it throws. Only the rows of the page are decoded.
    */
   eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
     this.#refresh()
     const found = this.#search(query, check)?.run() ?? []
     const page = found.slice(0, query.limit)
     let start = 0
-    // Write the page in blocks of rows. A block has about as many rows as are likely to fit into the remaining bytes.
-    // The rows of a block are read in the order of their segments.
+    // The page is written in blocks of rows. A block has about as many rows as will probably fit into the remaining
+    // bytes. Within a block, rows are read segment by segment.
     for (let rows = 1; start < page.length; ) {
       const chunk = page.slice(start, start + rows)
       const views = this.#viewsOf(query.projectId, chunk, check)
@@ -197,20 +198,20 @@ export class EventReader implements Warehouse {
     return { ...writer.finish(), nextCursor: nextCursor(found, query.limit) }
   }
 
-  /** Returns the newest event with a uuid (in any common form), or null. Throws `DamagedRecordError`. */
+  /** Returns the newest event with a uuid, or null. The uuid may have any common form. Throws `DamagedRecordError`. */
   getEvent(projectId: number, uuidText: string): EventView | null {
     const uuid = parseUuid(uuidText)
     if (uuid === null) return null
     this.#refresh()
     const newest = this.#uuids.newest(projectId, uuid)
-    // Erased events have no distinct ID number.
+    // The event is erased if its distinct ID number is 0.
     if (newest === null || newest.view.distinctIds[newest.row] === 0) return null
     return this.#views.viewOf(newest.view, newest.row)
   }
 
   /**
-   * Returns whether an event with this uuid (16 bytes) was stored and is now erased. Returns false for the newest
-   * events, which no run of the uuid index covers yet.
+   * Returns whether an event with this uuid, which has 16 bytes, was stored and is now erased. For the newest events,
+   * which are in no run of the uuid index yet, it always returns false.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     this.#refresh()
@@ -223,7 +224,7 @@ export class EventReader implements Warehouse {
     return this.#persons
   }
 
-  /** Returns the names of events and their properties. For `check` and the cost see `NameReader`. */
+  /** Returns the names of the events and properties of a project. `NameReader` explains `check` and the cost. */
   names(projectId: number, check: () => void): ProjectNames {
     this.#refresh()
     this.#names ??= new NameReader(
@@ -234,7 +235,7 @@ export class EventReader implements Warehouse {
     return this.#names.names(projectId, check)
   }
 
-  /** Returns the properties of all persons, or of all groups of a type; see property-names.ts. */
+  /** Returns the properties that persons have, or that groups of a type have; see property-names.ts. */
   actorProperties(projectId: number, groupType: number | null, check: () => void) {
     this.#refresh()
     return groupType === null
@@ -243,16 +244,16 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the values of an event property as texts, with counts. `limits` stop the query, and its data is cached, as
-   * in a scan.
+   * Returns the values of an event property as texts, each with the number of its events. `limits` can stop the query.
+   * Decoded columns are cached, as in a scan.
    */
   eventValues(query: EventValueQuery, limits: ScanLimits): ValueCounts {
     return countValues(this.#openScans(), query, this.scanner(limits))
   }
 
   /**
-   * Returns a scanner for one query, on the current state. The scanner is valid until the next call of any method
-   * except `answers`. The first call in a thread creates the cache.
+   * Returns a scanner for one query, which reads the current state. It is valid until the next call of any method
+   * except `answers`. The first call in a thread creates the cache of scans.
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
@@ -260,8 +261,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns events by their sequence numbers, in the given order, from the snapshot of the last scanner. Erased events
-   * are omitted. `check` is called before each event.
+   * Returns the events with these sequence numbers, in the given order, from the snapshot of the last scanner. Erased
+   * events are left out. `check` is called before each event.
    */
   eventsAt(
     projectId: number,
@@ -277,14 +278,14 @@ export class EventReader implements Warehouse {
     return page.flatMap((event) => views.get(event) ?? [])
   }
 
-  /** Returns the data for analytic queries, from the snapshot of the last scanner. */
+  /** Returns what is needed to answer analytic queries, from the snapshot of the last scanner. */
   answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)
     const position = readNumber(this.#tables.state, 'position') ?? 0
     return { persons: this.#persons, actors: this.#actors, position }
   }
 
-  /** The cache of scans, or null before the first scan. */
+  /** The cache of scans. Null before the first scan. */
   get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments' | 'rest'> | null {
     return this.#scans
   }
@@ -298,8 +299,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Evicts everything that can be read again, except the columns decoded by scans. Do not call it while another call
-   * uses the reader.
+   * Evicts everything that is only cached, except the columns that scans have decoded. Do not call it while another
+   * call uses the reader.
    */
   release(): void {
     this.#segments.release()
@@ -308,7 +309,7 @@ export class EventReader implements Warehouse {
     this.#scans?.release()
   }
 
-  /** Returns the points of a timeline, or null if there is no such person. For the cost, see `timelinePoints`. */
+  /** Returns the points of a timeline, or null if there is no such person. `timelinePoints` says what it costs. */
   propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
     this.#refresh()
     const { projectId } = query
@@ -324,8 +325,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the events of a project in order of arrival, one segment at a time. Each segment is read in the state that
-   * it has at that moment. The result is empty for a distinct_id that the project has never received.
+   * Yields the events of a project in order of arrival, one segment at a time. Each segment is read as it is at that
+   * moment. If the project has never received the requested distinct_id, nothing is returned.
    */
   *exportEvents(query: EventExportQuery): Generator<ExportedSegment> {
     const { projectId } = query
@@ -343,8 +344,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the current receipts, rules and estimates of erasures. The result is valid until the next call of any
-   * method.
+   * Returns an object that reads receipts and rules of erasures, and estimates erasures. It reads the current state,
+   * and is valid until the next call of any method.
    */
   erasures(): ErasureReader {
     this.#refresh()
@@ -372,8 +373,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns an event that was not stored, or null. Also finds the event if an older version of Tenrec was the last to
-   * write to the store.
+   * Returns an event that was not stored, or null. It also works if an older version of Tenrec has last written to the
+   * store.
    */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
@@ -395,7 +396,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the statistics for metrics and commands. Reads one record for each project and each run of the uuid index.
+   * Returns statistics for metrics and commands. Reads one record for each project and one for each run of the uuid
+   * index.
    */
   statistics(): EventStatistics {
     this.#refresh()
@@ -412,13 +414,16 @@ export class EventReader implements Warehouse {
     }
   }
 
-  /** Closes the reader. */
+  /** Closes the reader and what it has opened. */
   async close(): Promise<void> {
     await this.#referred.close()
     await this.#environment.close()
   }
 
-  /** Returns the events of a page. Reads segment by segment, so that few segments are decoded at the same time. */
+  /**
+   * Returns the events of a page. They are read segment by segment, so that only a few segments are decoded at the same
+   * time.
+   */
   #viewsOf(
     projectId: number,
     page: readonly FoundEvent[],
@@ -433,7 +438,7 @@ export class EventReader implements Warehouse {
     return views
   }
 
-  /** Returns the search for the events of a query, or null if no event can match. */
+  /** Returns a search for the events that a query wants, or null if no event can match. */
   #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
     const wanted = this.#wanted(query)
     if (wanted === null) return null
@@ -446,7 +451,10 @@ export class EventReader implements Warehouse {
     })
   }
 
-  /** Returns the filter for the requested distinct_id and person, or null if the distinct_id is unknown. */
+  /**
+   * Returns the filter for the requested distinct_id and person. Returns null if the project has never received the
+   * distinct_id.
+   */
   #wanted({ projectId, distinctId, personId }: EventCriteria) {
     const number =
       distinctId === undefined ? null : loadDistinctId(this.#tables, projectId, distinctId)
@@ -466,8 +474,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a function that tells whether an event belongs to a person now. If no person has the uuid, it may be a uuid
-   * that the API shows for events of a distinct_id without a person.
+   * Returns a function that tells whether an event belongs to a person now. If no person has this uuid, it may be the
+   * uuid that the API shows for a distinct_id without a person.
    */
   #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)
@@ -501,7 +509,7 @@ function cursorOf({ timestampMs, sequence }: FoundEvent): EventCursor {
   return { timestampMs, id: sequence }
 }
 
-/** Returns the cursor of the next page if more events were found than fit on this page, otherwise null. */
+/** Returns the cursor of the next page. Returns null if the events that were found fit on this page. */
 function nextCursor(found: readonly FoundEvent[], limit: number): EventCursor | null {
   const last = found[limit - 1]
   return found.length > limit && last !== undefined ? cursorOf(last) : null

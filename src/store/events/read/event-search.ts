@@ -1,14 +1,14 @@
 /**
- * Finds the events of one page: newest timestamp first, and latest arrival first among equal timestamps. Segments are
- * visited in the order of their newest timestamps. The search ends when no further segment can contain an event of the
- * page.
+ * Finds the events of one page. They are ordered by timestamp, newest first. If timestamps are equal, the event that
+ * arrived last comes first. Segments are visited in the order of their newest timestamps. The search ends when no
+ * further segment can contain an event of the page.
  */
 import type { EventListQuery } from '../../../rules/events/event-queries.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { EventFilter, type EventFilterOptions } from './event-filter.ts'
 
-/** The options of a search. */
+/** What an `EventSearch` needs, in addition to its filter. */
 export interface EventSearchOptions extends EventFilterOptions {
   readonly query: EventListQuery
   /** All segments of the project. */
@@ -16,22 +16,25 @@ export interface EventSearchOptions extends EventFilterOptions {
   readonly open: (firstSequence: number) => SegmentView
 }
 
-/** An event that was found. */
+/** An event that was found, as a candidate for the page. */
 export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number
   /**
-   * The first sequence number of the segment that contains the event. Only the number is stored, not the decoded
-   * segment, because a segment may be large.
+   * The sequence number with which the event's segment begins. The decoded segment itself is not kept here, because it
+   * may be large.
    */
   readonly firstSequence: number
 }
 
-/** Finds one page of the events that match a query. */
+/** Finds one page of the events that a query wants. */
 export class EventSearch {
   readonly #options: EventSearchOptions
   readonly #filter: EventFilter
-  /** The size of the page plus one, so that the caller learns whether another page follows. */
+  /**
+   * The largest number of events on the page, plus one. By the additional event, the caller learns that another page
+   * follows.
+   */
   readonly #limit: number
   #found: FoundEvent[] = []
 
@@ -41,7 +44,10 @@ export class EventSearch {
     this.#limit = options.query.limit + 1
   }
 
-  /** Returns the events of the page in order, and one more if there is one. Throws `DamagedRecordError`. */
+  /**
+   * Returns the events of the page in order, and if there are more, also the first event after them. Throws
+   * `DamagedRecordError`.
+   */
   run(): readonly FoundEvent[] {
     const candidates = this.#options.summaries
       .filter((summary) => this.#mayMatch(summary))
@@ -61,8 +67,8 @@ export class EventSearch {
   }
 
   /**
-   * Returns the last event of the page if the page is full, otherwise null. Further events are only of interest if they
-   * come before this event.
+   * Returns the last event of the page if the page is full, otherwise null. On a full page, other events matter only if
+   * they come before this one.
    */
   #worst(): FoundEvent | null {
     return this.#found.length < this.#limit ? null : (this.#found.at(-1) ?? null)
@@ -73,7 +79,7 @@ export class EventSearch {
     const { cursor } = this.#options.query
     const worst = this.#worst()
     const { firstSequence } = summary
-    // Test only rows that are after the cursor and that still fit onto the page.
+    // Only rows are tested that come after the cursor and would still be on the page.
     const rows = this.#filter.rowsOf(view, (row, time) => {
       const sequence = firstSequence + row
       if (cursor !== undefined && !isBehind(time, sequence, cursor.timestampMs, cursor.id)) {
@@ -95,7 +101,7 @@ export class EventSearch {
   }
 }
 
-/** Returns whether an event comes after another one in a list that begins with the newest event. */
+/** Returns whether an event comes after another one in the order of the page: newest first. */
 function isBehind(time: number, sequence: number, otherTime: number, other: number): boolean {
   return time < otherTime || (time === otherTime && sequence < other)
 }

@@ -1,4 +1,4 @@
-/** Builds the public form of a stored event from the columns of its segment. */
+/** Builds the form in which the API shows a stored event, from the columns of its segment. */
 import type { JsonObject } from '../../../base/json.ts'
 import type { EventView } from '../../../rules/events/event-queries.ts'
 import { eventView } from '../../../rules/events/event-view.ts'

@@ -1,6 +1,6 @@
 /**
  * Writes the events of one segment as lines of JSON, directly from its columns to bytes. The constructor reads
- * everything from the segment, so the store may change while the lines are written.
+ * everything that is needed from the segment, so the store may change while the lines are written.
  */
 
 import { formatUuid } from '../../../base/ids.ts'
@@ -21,19 +21,19 @@ const OBJECT_START = 0x7b
 const OBJECT_END = 0x7d
 const NEWLINE = 0x0a
 
-/** The parts that are the same in every line. */
+/** The texts that are the same in every line. */
 const HEADS = new JsonBytes()
 const ID_HEAD = textChunk(HEADS, '{"id":')
 const UUID_HEAD = textChunk(HEADS, ',"uuid":')
 const TIMESTAMP_HEAD = textChunk(HEADS, ',"timestamp":"')
 const ARRIVAL_HEAD = textChunk(HEADS, '","created_at":"')
-/** The part of a line with the person mode, by mode byte. */
+/** The text that contains the person mode in a line, by mode byte. */
 const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
   textChunk(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
 const PROPERTIES_HEAD = textChunk(HEADS, '"properties":')
 
-/** The JSON of distinct_ids by their numbers, cached over several segments of one project. */
+/** The JSON of distinct_ids, by their numbers. It stays cached over several segments of one project. */
 export class DistinctTexts {
   json = new JsonBytes()
   readonly #textOf: (distinctId: number) => string
@@ -44,8 +44,8 @@ export class DistinctTexts {
   }
 
   /**
-   * Evicts the texts if there are too many. Offsets that were returned before are then valid only for the previous
-   * `json`.
+   * Evicts the texts if there are too many. This creates a new `json`: offsets that were returned before are valid only
+   * for the previous one.
    */
   trim(): void {
     if (this.#chunks.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
@@ -53,7 +53,7 @@ export class DistinctTexts {
     this.json = new JsonBytes()
   }
 
-  /** Returns the offset in `json` of the chunk of a distinct_id. Throws `DamagedRecordError`. */
+  /** Returns the offset in `json` at which the chunk with a distinct_id begins. Throws `DamagedRecordError`. */
   chunkOf(distinctId: number): number {
     let chunk = this.#chunks.get(distinctId)
     if (chunk === undefined) {
@@ -80,23 +80,26 @@ export class SegmentLines {
   readonly #timestamps: Float64Array
   readonly #arrivals: Float64Array
   readonly #uuids: Buffer
-  /** The mode bytes (segment-builder.ts). */
+  /** The mode byte of each wanted row (segment-builder.ts). */
   readonly #modes: Uint8Array
   readonly #nameTexts: readonly string[]
-  /** For each wanted row: its position in `#nameTexts` and `#names`. */
+  /** For each wanted row: the position of its name in `#nameTexts` and `#names`. */
   readonly #nameIds: Uint16Array
-  /** Offsets of chunks in `#arena`. `#elements` is indexed by wanted row; 0 or an empty chunk means no elements. */
+  /**
+   * Offsets of chunks in `#arena`: `#names` has one for each name, and `#elements` one for each wanted row. A row
+   * without elements has 0 or an empty chunk in `#elements`.
+   */
   readonly #names: readonly number[]
   readonly #elements: Uint32Array
   readonly #properties: PropertyChunks
   readonly #arena: JsonBytes
-  /** For each wanted row: the offset of its distinct_id's chunk in `#distinctJson`. */
+  /** For each wanted row: the offset of the chunk with its distinct_id in `#distinctJson`. */
   readonly #distinctIds: Uint32Array
   readonly #distinctJson: JsonBytes
 
   /**
-   * `rows` are the numbers of the wanted rows, ascending. `arenaBytes` is the initial size of the buffer for chunks.
-   * Throws `DamagedRecordError`.
+   * `rows` are the numbers of the wanted rows, in ascending order. `arenaBytes` is the size that the buffer for chunks
+   * has at first. Throws `DamagedRecordError`.
    */
   constructor(
     view: SegmentView,
@@ -146,12 +149,12 @@ export class SegmentLines {
     this.#properties = propertyChunks(wanted)
   }
 
-  /** The bytes of the chunks, as an estimate for the next segment of the project. */
+  /** The number of bytes of the buffer for chunks. It is a good first size for the next segment of the project. */
   get arenaBytes(): number {
     return this.#arena.bytes.length
   }
 
-  /** Appends the line of a wanted row, including its newline. */
+  /** Appends the line of a wanted row, with the newline at its end. */
   writeLine(place: number, target: JsonBytes): void {
     target.copyChunk(HEADS, ID_HEAD)
     target.writeNumber(this.#ids[place] ?? 0)
@@ -197,14 +200,14 @@ export class SegmentLines {
     for (let index = ends[place] ?? 0; index < end; index++) {
       target.copyChunk(this.#arena, chunks[index] ?? 0)
     }
-    // Each chunk begins with a comma. Replace the comma of the first property by the opening brace.
+    // Each chunk begins with a comma. The comma before the first property is replaced by the opening brace.
     if (target.length === start) target.writeByte(OBJECT_START)
     else target.bytes[start] = OBJECT_START
     target.writeByte(OBJECT_END)
   }
 }
 
-/** Returns the text in a chunk that `elementChunks` wrote. */
+/** Returns the elements of an event from a chunk that `elementChunks` has written. */
 function elementsChainOf(chunk: string): string {
   return chunk === '' ? '' : String(JSON.parse(chunk.slice(ELEMENTS_HEAD.length, -1)))
 }

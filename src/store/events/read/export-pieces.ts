@@ -1,7 +1,7 @@
 /**
- * Prepares the chunks from which the lines of an export are built. Each distinct value of a column becomes one chunk:
- * its key and its JSON. Each row refers to its chunks, in the order of the columns. Values that are stored as JSON are
- * not parsed.
+ * Prepares the texts from which the lines of an export are put together, called *chunks*. Each distinct value of a
+ * column becomes one chunk: the key of the property, and the JSON of the value. Each row refers to its chunks, in the
+ * order of the columns. Values that are stored as JSON are not parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import {
@@ -14,7 +14,7 @@ import {
 import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 
-/** The beginning of the member with the elements of an event. The member ends with a comma. */
+/** The beginning of the member that contains the elements of an event. */
 export const ELEMENTS_HEAD = '"elements_chain":'
 
 const COMMA = 0x2c
@@ -41,12 +41,14 @@ export interface WantedRows {
  *   chunks   a   b  | a   |          row 0 has the chunks a and b, row 1 has the chunk a
  */
 export interface PropertyChunks {
-  /** The offset of each chunk in the arena: `,"key":value`, or an empty chunk. */
+  /** The offset in the arena at which each chunk begins. A chunk is `,"key":value`, or empty. */
   readonly chunks: Uint32Array
   readonly ends: Uint32Array
 }
 
-/** Writes the chunks of all properties. Throws `DamagedRecordError`. Takes about 15 ns for each value of a row. */
+/**
+ * Writes the chunks of all properties. Throws `DamagedRecordError`. It takes about 15 ns for each value of each row.
+ */
 export function propertyChunks(wanted: WantedRows): PropertyChunks {
   const { view, count, places } = wanted
   const { rows } = view.summary
@@ -72,8 +74,8 @@ export function propertyChunks(wanted: WantedRows): PropertyChunks {
 }
 
 /**
- * Writes the member `"elements_chain":"...",` of each wanted row, and returns where each begins. A row without elements
- * has 0, or the start of an empty text. Throws `DamagedRecordError`.
+ * Writes the member `"elements_chain":"...",` for each wanted row. Returns the offset at which each member begins. For
+ * a row without elements, this is 0 or the offset of an empty text. Throws `DamagedRecordError`.
  */
 export function elementChunks({ view, count, places, arena }: WantedRows): Uint32Array {
   const found = new Uint32Array(count)
@@ -91,7 +93,7 @@ export function elementChunks({ view, count, places, arena }: WantedRows): Uint3
       start = arena.beginChunk()
       arena.writeText(ELEMENTS_HEAD)
       writeValue(arena, entry, stored, id)
-      // Write no member for an event whose elements are empty.
+      // If the elements of an event are empty, its member is removed again.
       if (arena.length === start + ELEMENTS_HEAD.length + EMPTY_TEXT_BYTES) arena.length = start
       else arena.writeByte(COMMA)
       arena.endChunk(start)
@@ -109,7 +111,7 @@ function countRows(present: Uint16Array, places: Int32Array, ends: Uint32Array):
   }
 }
 
-/** Adds a column whose values are the distinct_ids of its rows. */
+/** Adds the chunks of a mirror: a column whose values are the distinct_ids of its rows. */
 function addMirror(
   { places, distinctChunks, distinctJson, arena }: WantedRows,
   { key }: ColumnEntry,
@@ -140,7 +142,7 @@ function addColumn(
 ): void {
   const stored = view.storedValues(entry)
   const prefix = Buffer.from(entry.role === ROLE_REST ? ',' : `,${JSON.stringify(entry.key)}:`)
-  // 0: the value is not written yet. The offset of a chunk is never 0.
+  // For each value: the offset of its chunk. 0 means that the value is not written yet; no chunk has the offset 0.
   const starts = new Uint32Array(entry.valueCount)
   for (let index = 0; index < present.length; index++) {
     const place = places[present[index] ?? 0] ?? -1
@@ -160,7 +162,8 @@ function addColumn(
 }
 
 /**
- * Writes `,"key":value` for a property. For an object of shared properties it writes the members without the braces.
+ * Writes `,"key":value` for a property. For an object with properties that share a column, it writes the members of the
+ * object, without the braces.
  */
 function writeMember(
   arena: JsonBytes,
@@ -189,7 +192,7 @@ function writeValue(
   id: number,
 ): void {
   const start = places?.[id] ?? 0
-  // The last byte before the next value is a comma or the closing bracket.
+  // The last byte before the next value is a comma or the closing bracket. It does not belong to this value.
   const end = (places?.[id + 1] ?? 0) - 1
   if (places !== null) arena.writeBytes(bytes, start, end)
   else if (numbers !== null) arena.writeNumber(numbers[id] ?? 0)

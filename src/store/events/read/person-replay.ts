@@ -1,6 +1,6 @@
 /**
- * Recomputes the persons of a few distinct_ids from their events, so that the state of a person at each of its events
- * need not be stored. Implements the same port as the stored persons, without groups.
+ * Computes the persons of a few distinct_ids again from their events. So the state that a person had at each of its
+ * events need not be stored. Implements the interface `PersonWorld`, as the stored persons do, but without groups.
  */
 import {
   type GroupState,
@@ -13,13 +13,13 @@ import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
 
-/** A person of the replay, with the person's distinct_ids. */
+/** A person, together with its distinct_ids, in the replay. */
 interface Holder {
   person: PersonState
   readonly ids: string[]
 }
 
-/** Persons in memory. */
+/** The persons of a replay, in memory. The rules for persons read and change them. */
 export class ReplayedPersons implements PersonWorld {
   readonly #owners = new Map<string, Holder>()
   readonly #holders = new Map<PersonState, Holder>()
@@ -33,7 +33,7 @@ export class ReplayedPersons implements PersonWorld {
     return this.personOf(distinctId)
   }
 
-  /** Returns false: the replay does not use the uuids of persons. */
+  /** Always returns false, because a replay does not use the uuids of persons. */
   isUuidTaken(): boolean {
     return false
   }
@@ -54,12 +54,12 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   update(): void {
-    // Persons are changed in place, so there is nothing to store.
+    // Nothing to do: the persons are changed in place and are never stored.
   }
 
   /**
-   * Merges two persons. As in the store, the smaller set of ids is moved. Which one is moved does not affect the result
-   * here.
+   * Merges two persons: `into` gets the ids of `from`. As in the store, the person with fewer ids gives its ids away,
+   * but this makes no difference to the result here.
    */
   merge(into: PersonState, from: PersonState): void {
     const target = this.#holders.get(into)
@@ -78,14 +78,15 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   notePersonless(): void {
-    // Nothing to do: earlier personless events decide only the uuid of a new person, and a timeline shows no uuids.
+    // Nothing to do. Earlier events without a person matter only for the uuid of a new person, and a timeline shows no
+    // uuids.
   }
 
   groupTypes(): readonly string[] {
     return NO_GROUP_TYPES
   }
 
-  /** Reports that no group type is free, so that the rules for persons skip groups. */
+  /** Returns -1: no group type is free. So the rules for persons ignore groups. */
   freeGroupType(): number {
     return -1
   }
@@ -116,7 +117,7 @@ export class ReplayedPersons implements PersonWorld {
     for (const id of distinctIds) this.#owners.delete(id)
   }
 
-  /** Replays a split: every id except one gets an empty person of its own. */
+  /** Replays a split: one id keeps its person, and each other id gets a new person of its own without properties. */
   split(
     distinctIds: readonly string[],
     kept: string,

@@ -1,7 +1,7 @@
 /**
- * Builds the timeline of one person: the values of its crucial properties after each of its events. The state of a
- * person after an event is not stored. It is recomputed from the events of the person (person-replay.ts). Source:
- * interface description, section 4.3.
+ * Builds the timeline of one person: the values that some of its properties, the *crucial* ones, had after each of its
+ * events. The state of a person after an event is not stored, so it is computed again from the events of the person
+ * (person-replay.ts). Source: interface description, section 4.3.
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
 import type { NormalisedEvent } from '../../../rules/capture/types.ts'
@@ -17,15 +17,18 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
 
-/** The data from which a timeline is built. */
+/** What a timeline is built from. */
 export interface TimelineSources {
-  /** For each distinct ID number of the person: a sequence number. Only later events belong to the person. */
+  /**
+   * The distinct ID numbers of the person. For each of them, the sequence number after which its events belong to the
+   * person.
+   */
   readonly ids: ReadonlyMap<number, number>
   readonly segments: SegmentReader
   readonly textOf: (distinctId: number) => string
   /**
-   * Returns the separations (splits and deletions of persons) in which a distinct ID took part, by the number of the
-   * separation.
+   * Returns the separations (deletions and splits of persons) in which a distinct ID number took part, by the number of
+   * the separation.
    */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
 }
@@ -33,13 +36,16 @@ export interface TimelineSources {
 interface Visit {
   readonly sequence: number
   readonly timestampMs: number
-  /** The crucial properties after the event, as JSON texts. Equal texts mean that nothing changed. */
+  /**
+   * The values of the crucial properties after the event, as JSON. If two texts are equal, nothing has changed between
+   * the events.
+   */
   readonly state: string
 }
 
 /**
- * Returns the points of a timeline. Reads one column of every segment, and all properties of the person's events twice.
- * Throws `timelineTooLarge`.
+ * Returns the points of a timeline. Reads one column of every segment, and twice all properties of the person's events.
+ * Throws the error of `timelineTooLarge` if these are too many.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -77,20 +83,20 @@ export function timelinePoints(
   }))
 }
 
-/** The events that a replay applies, and the events and properties that its caller wants. */
+/** What a replay needs: the distinct_ids and separations that influence the person, and the rows of their events. */
 interface Story {
   readonly involved: ReadonlySet<number>
   readonly separations: readonly Separation[]
   readonly rows: readonly SegmentRows[]
 }
 
-/** Some rows of a segment, ascending. */
+/** Some rows of a segment, in ascending order. */
 interface SegmentRows {
   readonly firstSequence: number
   readonly rows: readonly number[]
 }
 
-/** Returns the rows of all events that have one of some distinct ID numbers. */
+/** Returns the rows of all events whose distinct ID number is one of these. */
 function rowsOf(
   projectId: number,
   wanted: ReadonlySet<number>,
@@ -108,7 +114,7 @@ function rowsOf(
   return found
 }
 
-/** The part of a person that `visit` may read. */
+/** What `visit` may read about a person. */
 interface Snapshot {
   get(key: string): unknown
   toObject(): Record<string, unknown>
@@ -116,7 +122,10 @@ interface Snapshot {
 
 const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 
-/** Calls `visit` for each requested event, in order of arrival, with the properties that the person had right after it. */
+/**
+ * Applies all events of the story to persons in memory. After each requested event, in order of arrival, calls `visit`
+ * with the properties that the person then had.
+ */
 function replay(
   query: TimelineQuery,
   { ids, segments, textOf }: TimelineSources,
@@ -164,8 +173,8 @@ function replay(
 }
 
 /**
- * Returns `ids`, and the distinct ID numbers that once belonged to the same person as one of them and were separated
- * later. Also returns these separations.
+ * Returns the distinct ID numbers that influence a person: `ids`, and those that once belonged to the same person as
+ * one of them and were separated later. Also returns these separations.
  */
 function involvedIds(
   ids: Iterable<number>,
@@ -173,7 +182,7 @@ function involvedIds(
 ): { readonly involved: ReadonlySet<number>; readonly separations: readonly Separation[] } {
   const involved = new Set(ids)
   const known = new Map<number, Separation>()
-  // The loop also visits elements that it adds to the set.
+  // New elements are added to the set during the loop, and the loop visits them too.
   for (const id of involved) {
     for (const [number, separation] of separationsOf(id)) {
       if (known.has(number)) continue

@@ -1,6 +1,6 @@
 /**
- * Reads the events of a segment so that they can be copied to ClickHouse. The fixed columns are numbers. A property is
- * its stored JSON text, which is not parsed, and equal values of a segment share one text.
+ * Reads the events of a segment so that they can be copied to ClickHouse. The fixed columns are read as numbers. A
+ * property is read as the JSON text that is stored, without parsing it. Equal values of a segment share one text.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -36,7 +36,7 @@ import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
-/** Writes the length of a text as in ClickHouse's formats RowBinary and Native. The text follows its length. */
+/** Writes the length of a text in the form that ClickHouse's formats RowBinary and Native use. The text must follow. */
 function writeLength(target: JsonBytes, bytes: number): void {
   let rest = bytes
   while (rest > 127) {
@@ -52,24 +52,27 @@ function writeSized(target: JsonBytes, text: string): void {
   target.writeText(text)
 }
 
-/** Sets the source from which this thread reads columns that were moved to the warehouse, or null for none. */
+/** Sets the object by which this thread reads columns that were moved to the warehouse. Null: it cannot read them. */
 export function findColumnsIn(source: ColumnSource | null): void {
   setColumnSource(source)
 }
 
 /**
- * The properties of the rows, as parallel arrays. The properties of row `i` are at `ends[i]` up to, but not including,
- * `ends[i + 1]`.
+ * The properties of the rows, as parallel arrays. The properties of row `i` are at the indexes from `ends[i]` to
+ * `ends[i + 1] - 1`.
  */
 export interface TextRows {
-  /** The offsets in the arena of the chunk of each name and of its JSON text, both preceded by their lengths. */
+  /**
+   * For each property of each row: the offsets in the arena at which its name and its JSON text begin. Each of them is
+   * preceded by its length.
+   */
   readonly keys: Uint32Array
   readonly texts: Uint32Array
   readonly ends: Uint32Array
   readonly arena: JsonBytes
 }
 
-/** One segment, opened to be copied. It is valid until the next segment is read. */
+/** One segment, opened so that its events can be copied. It is valid until the next segment is read. */
 export class SegmentTexts {
   readonly view: SegmentView
   readonly #textOf: (distinctId: number) => string
@@ -79,17 +82,22 @@ export class SegmentTexts {
     this.#textOf = textOf
   }
 
-  /** Writes the text of a distinct_id, preceded by its length, into `arena` as a new chunk. Returns its offset. */
+  /** Writes a distinct_id, preceded by its length, into `arena`. Returns the offset at which it begins. */
   distinctChunk(arena: JsonBytes, distinctId: number): number {
     return sizedChunk(arena, this.#textOf(distinctId))
   }
 
-  /** Writes the names of events into `arena`. Returns their offsets, by the number in `view.names.ids`. */
+  /**
+   * Writes the event names into `arena`. Returns their offsets, by the number that `view.names.ids` has for each name.
+   */
   nameChunks(arena: JsonBytes): readonly number[] {
     return this.view.names.values.map((name) => sizedChunk(arena, String(name)))
   }
 
-  /** Writes the element chains into `arena`. Returns their offsets by row. Rows without elements are missing. */
+  /**
+   * Writes the element chains into `arena`. Returns their offsets, by row. Rows without elements are missing in the
+   * result.
+   */
   elementChunks(arena: JsonBytes): ReadonlyMap<number, number> {
     const chunks = new Map<number, number>()
     const entry = this.view.special(ROLE_ELEMENTS)
@@ -100,7 +108,10 @@ export class SegmentTexts {
     return chunks
   }
 
-  /** Returns the properties of all rows. Throws `DamagedRecordError`. Costs about 20 ns for each value of a row. */
+  /**
+   * Writes the properties of all rows into `arena`, and returns where they are. Throws `DamagedRecordError`. It takes
+   * about 20 ns for each value of each row.
+   */
   properties(arena: JsonBytes): TextRows {
     const { view } = this
     const { rows } = view.summary
@@ -130,8 +141,8 @@ export class SegmentTexts {
   }
 
   /**
-   * True if the columns of the segment may be moved to the warehouse. The segment must be full, its columns must not
-   * have been moved before, and no properties may share a column.
+   * True if the columns of the segment may be moved to the warehouse: the segment is full, none of its columns was
+   * moved before, and no properties share a column.
    */
   get mayGiveAway(): boolean {
     const { summary, valueBytes, directory } = this.view
@@ -139,14 +150,15 @@ export class SegmentTexts {
     return isFull && !summary.isAway && mayGiveAway(directory)
   }
 
-  /** Identifies the segment when its columns are moved later. */
+  /** Identifies the segment, in its present state, for the time when its columns are removed. */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
     return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
   }
 
   /**
-   * Returns whether `columns` contains all values of all columns that would be moved. The key of the elements is null.
+   * Returns whether `columns` contains everything that the columns to be moved contain, with the same bytes. The key of
+   * the elements is null.
    */
   isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
     const { view } = this
@@ -166,8 +178,8 @@ export class SegmentTexts {
     const key = sizedChunk(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
-    // 0: the value is not written yet. The offset of a chunk is never 0. The values of a mirror are distinct_ids, so
-    // they are found by distinct ID number.
+    // For each value: the offset of its text. 0 means that the value is not written yet; no text has the offset 0. The
+    // values of a mirror are distinct_ids, so a map finds them by distinct ID number.
     const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
     const { present, ids } = index
     for (let at = 0; at < present.length; at++) {
@@ -203,7 +215,7 @@ function countRows(present: Uint16Array, ends: Uint32Array): void {
   }
 }
 
-/** Returns the properties that have no column of their own. */
+/** Returns those properties that have no column of their own, for each row that has some. */
 function sharedProperties(view: SegmentView) {
   const entry = view.special(ROLE_REST)
   if (entry === undefined) return []
@@ -231,12 +243,12 @@ function valueChunk(
   const chunk = arena.beginChunk()
   if (places !== null) {
     const start = places[id] ?? 0
-    // The last byte before the next value is a comma or the closing bracket.
+    // The last byte before the next value is a comma or the closing bracket. It does not belong to this value.
     const end = (places[id + 1] ?? 0) - 1
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
   } else if (numbers !== null) {
-    // The text of a number has fewer than 128 bytes, so its length is one byte.
+    // The text of a number has fewer than 128 bytes, so one byte is enough for its length.
     const at = arena.length
     arena.writeByte(0)
     arena.writeNumber(numbers[id] ?? 0)
@@ -255,12 +267,12 @@ function valueChunk(
   return chunk
 }
 
-/** Reads the segments of a store to copy them, while other threads of the daemon use the store. */
+/** Reads the segments of a store so that they can be copied, while other threads of the daemon use the store. */
 export class StoredSegments {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
   readonly #segments: SegmentTables
-  /** The cached texts of distinct_ids of one project, by number. */
+  /** The texts of distinct_ids of one project that stay cached, by distinct ID number. */
   readonly #texts = new Map<number, string>()
   #projectOfTexts = 0
 
@@ -275,7 +287,10 @@ export class StoredSegments {
     this.#segments = new SegmentTables(this.#tables)
   }
 
-  /** Returns the current sequence number of the newest event of each project. Throws `DamagedRecordError`. */
+  /**
+   * Returns, for each project, the sequence number of its newest event. Moves to the current state. Throws
+   * `DamagedRecordError`.
+   */
   projects(): ReadonlyMap<number, number> {
     this.#environment.refresh()
     const counters = [...loadAllCounters(this.#tables.projects)]
@@ -283,8 +298,8 @@ export class StoredSegments {
   }
 
   /**
-   * Returns the first sequence numbers of segments whose columns may be moved and whose events all arrived by
-   * `arrivedMs`.
+   * Yields the segments that still have all their columns and whose events all arrived by the time `arrivedMs`. Each is
+   * given by its first sequence number.
    */
   *oldSegments(projectId: number, last: number, arrivedMs: number): Generator<number> {
     for (const summary of this.#segments.summaries(projectId, 1, last)) {
@@ -294,7 +309,7 @@ export class StoredSegments {
   }
 
   /**
-   * Returns the segment that contains a sequence number, as of the last call of `projects`. Throws
+   * Returns the segment that contains a sequence number, in the state of the last call of `projects`. Throws
    * `DamagedRecordError`.
    */
   segmentOf(projectId: number, sequence: number): SegmentTexts {
@@ -308,14 +323,15 @@ export class StoredSegments {
   }
 
   /**
-   * Returns the criteria of an erasure until its events are erased from all copies, and null from then on. Throws
-   * `DamagedRecordError`.
+   * Returns which events an erasure erases, as long as ClickHouse may still have some of them. Returns null afterwards.
+   * Throws `DamagedRecordError`.
    */
   erasure(projectId: number, number: number): ErasureTarget | null {
     this.#environment.refresh()
     const { copied_erasures, deletion_jobs } = this.#tables
     const copied = loadCopied(copied_erasures, projectId, number)
-    // The erasure is from a time without copies, or from a version without this table.
+    // There is no record in `copied_erasures`: when the erasure was ordered, there was no copy, or an older version was
+    // running. The job itself then says which events it erases.
     return copied ?? loadJob(deletion_jobs, projectId, number)
   }
 

@@ -1,7 +1,7 @@
 /**
- * The shared memory for decoded columns of large segments (base/shared-blocks.ts). All threads that answer analytic
- * queries use it: a column that one thread has decoded costs the others neither time nor memory. One block contains one
- * column:
+ * The memory in which decoded columns of large segments are cached (base/shared-blocks.ts). All threads that answer
+ * analytic queries share it. So if one thread has decoded a column, the others need neither time nor memory for it. One
+ * block contains one column:
  *
  *   head      bytes of the JSON u32 | number of lists u32 | for each list: kind u32, length u32
  *   lists     the numbers of the column as they are, each list aligned to 8 bytes
@@ -15,10 +15,10 @@ import {
   SharedBlocks,
 } from '../../../base/shared-blocks.ts'
 
-/** A list of numbers in a column. The four types are the ones that a block can contain. */
+/** The types of lists of numbers that a block can contain. */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-/** Splits a column into numbers and the rest, and joins them again. */
+/** Divides a column into lists of numbers and the rest, and puts it together again. */
 export interface ColumnForm<Column> {
   numbersOf(column: Column): readonly Numbers[]
   /** Returns the part of a column that is stored as JSON. */
@@ -26,7 +26,7 @@ export interface ColumnForm<Column> {
   columnOf(numbers: readonly Numbers[], rest: unknown): Column
 }
 
-/** A column, and the block of shared memory that contains it. */
+/** A column, and the block of shared memory in which it is. */
 export interface PlacedColumn<Column> {
   readonly column: Column
   readonly block: Block
@@ -43,7 +43,7 @@ const HEAD_WORDS = 2
 /** The number of words for each list: one with its kind, and one with its length. */
 const LIST_WORDS = 2
 
-/** The access of one thread to the shared columns. */
+/** Gives one thread access to the shared columns. */
 export class ColumnMemory {
   readonly #blocks: SharedBlocks
 
@@ -51,12 +51,14 @@ export class ColumnMemory {
     this.#blocks = new SharedBlocks(shared, index)
   }
 
-  /** The bytes of the columns of all threads. */
+  /** The number of bytes of all shared columns, which all threads use together. */
   get usedBytes(): number {
     return this.#blocks.usedBytes
   }
 
-  /** Begins a query. Columns that are found from now on stay unchanged until the query ends. */
+  /**
+   * Must be called at the beginning of a query. Columns that are found after it stay unchanged until the query ends.
+   */
   begin(): void {
     this.#blocks.begin()
   }
@@ -65,17 +67,17 @@ export class ColumnMemory {
     this.#blocks.end()
   }
 
-  /** Returns whether a column that was found earlier is still in its block. */
+  /** Returns whether a column that was found earlier is still in its block, and was not evicted. */
   isThere(block: Block): boolean {
     return this.#blocks.use(block)
   }
 
-  /** Returns a column that any thread has decoded, or null. */
+  /** Returns a column that this or another thread has decoded, or null if there is none. */
   find<Column>(name: Uint32Array, form: ColumnForm<Column>): PlacedColumn<Column> | null {
     return placed(this.#blocks.find(name), form)
   }
 
-  /** Stores a column for all threads. Returns null if there is no room. Costs a copy. */
+  /** Stores a column for all threads. Its numbers are copied. Returns null if there is no room. */
   put<Column>(
     name: Uint32Array,
     column: Column,
@@ -98,8 +100,8 @@ export class ColumnMemory {
 }
 
 /**
- * Returns a function that makes names for the columns of one segment. No column of another segment gets the same name.
- * `identity` must contain everything that determines the contents of the segment.
+ * Returns a function that makes names for the columns of one segment. `identity` must contain everything that
+ * determines the contents of the segment. Then no column of another segment gets the same name.
  */
 export function columnNames(...identity: readonly (string | Uint8Array)[]) {
   const segment = createHash('sha256')

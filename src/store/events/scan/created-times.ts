@@ -1,7 +1,7 @@
 /**
- * The creation times of the persons of a project, by person number: 8 bytes per person. All of them are read once.
- * After that, only persons who have gained or lost a distinct_id are read again. A person who is new, deleted, or
- * merged with an older person is always among them.
+ * The creation times of the persons of a project, by person number: 8 bytes per person. They are all read once. After
+ * that, only persons who have gained or lost a distinct_id are read again. That is enough, because a person who is new,
+ * deleted, or merged with an older person is always among them.
  */
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -11,14 +11,14 @@ import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
 /**
- * If more than this fraction of the persons have changed, all persons are read again: reading single persons takes
- * several times as long for each of them.
+ * If more than this fraction of the persons have changed, all persons are read again, because reading a person singly
+ * takes several times as long.
  */
 const SINGLY_READ_PART = 1 / 8
 
 /**
- * The source of the times, in one snapshot. `noteRead` is called for each person that is read, and may throw to stop
- * the query.
+ * From what the times are read, in one snapshot. `noteRead` is called for each person that is read. To stop the query,
+ * it throws.
  */
 export interface CreatedSource {
   readonly tables: EventTables
@@ -27,16 +27,16 @@ export interface CreatedSource {
   readonly noteRead: () => void
 }
 
-/** The times of one project. */
+/** Reads and caches the creation times of the persons of one project. */
 export class CreatedTimes {
-  /** The creation times in milliseconds since 1970. NaN: there is no such person. */
+  /** For each person number, the creation time in milliseconds since 1970. NaN: there is no such person. */
   #timesMs = new Float64Array(0)
-  /** The owners in the snapshot from which the times were read, or null if none were read. */
+  /** The owners in the snapshot from which the times were read. Null: no times were read yet. */
   #owners: OwnerTable | null = null
 
   /**
-   * Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. Costs about 1 ns for each
-   * person of the project, and about 1 us for each at the first call. Throws `DamagedRecordError`.
+   * Returns the persons that were created at `fromMs` or later, but before `untilMs`, both in milliseconds. It takes
+   * about 1 ns for each person of the project. The first call takes about 1 us for each. Throws `DamagedRecordError`.
    */
   within(fromMs: number, untilMs: number, source: CreatedSource): CreatedPersons {
     this.#update(source)
@@ -57,7 +57,8 @@ export class CreatedTimes {
     const before = this.#owners
     if (before === owners) return
     const changed = before === null ? null : changedPersons(before, owners)
-    // If reading throws, the times are incomplete. So mark them as unread until all changed persons are read.
+    // Until all changed persons are read, the times count as unread. If a read throws, they would otherwise be
+    // incomplete.
     this.#owners = null
     if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
@@ -90,12 +91,12 @@ export class CreatedTimes {
   }
 }
 
-/** Returns the persons that own a distinct_id whose owner differs between the two tables. */
+/** Returns the persons that own a distinct_id in one of the two tables but not in the other. */
 function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<number> {
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)
   for (let distinctId = 0; distinctId <= last; distinctId++) {
-    // An owner number may be that of a person in one table, and that of a personless distinct_id in the other.
+    // The same owner number may stand for a person in one table, and for a distinct_id without a person in the other.
     const own = personIn(after.words[distinctId] ?? 0, after)
     const old = personIn(before.words[distinctId] ?? 0, before)
     if (own === old) continue
@@ -106,7 +107,7 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   return persons
 }
 
-/** Returns the person number of a word of the table, or 0 for a distinct_id without a person. */
+/** Returns the person number in a word of the table, or 0 if the word is that of a distinct_id without a person. */
 function personIn(word: number, { firstPersonless }: OwnerTable): number {
   const owner = word & OWNER_BITS
   return owner < firstPersonless ? owner : 0

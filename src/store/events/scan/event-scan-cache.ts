@@ -1,6 +1,6 @@
 /**
- * Caches segments, with the columns decoded from them, for the scans of one thread. The cache has a maximum size. A
- * running scan never evicts segments that it has used itself. So if a project is larger than the cache, each scan still
+ * Caches segments, with the columns decoded from them, for the scans of one thread. The size of the cache is limited. A
+ * running scan never evicts segments that it has used itself. So even if a project is larger than the cache, each scan
  * finds some of its segments cached.
  */
 import type { BlockShare } from '../../../base/shared-blocks.ts'
@@ -16,8 +16,8 @@ export class ScanCache {
   readonly #share: BlockShare
   readonly #segments = new Map<string, ScanSegment>()
   /**
-   * The lists of summaries for which `beginScan` has evicted replaced segments. A merge creates a new list. New
-   * segments are appended to the existing list.
+   * The lists of summaries that `beginScan` has already used to evict replaced segments. A merge creates a new list.
+   * New segments are appended to the existing list, so they need no new check.
    */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
@@ -29,17 +29,17 @@ export class ScanCache {
     this.#share = share
   }
 
-  /** The estimated memory of all cached segments, and of the shared columns of all threads. */
+  /** The estimated number of bytes of all cached segments, and of the shared columns of all threads. */
   get bytes(): number {
     return this.#bytes + this.#memory.usedBytes
   }
 
-  /** The estimated memory that only this thread uses: texts, and the columns of small segments. */
+  /** The estimated number of bytes that only this thread uses: texts, and the columns of small segments. */
   get ownBytes(): number {
     return this.#bytes
   }
 
-  /** The current limit of `ownBytes`. */
+  /** The largest number of bytes that `ownBytes` may have now. */
   get bytesMax(): number {
     const { bytesMax, ownBytesMax, shared } = this.#share
     return Math.max(ownBytesMax, (bytesMax - this.#memory.usedBytes) / shared.threads)
@@ -50,8 +50,9 @@ export class ScanCache {
   }
 
   /**
-   * Call it before the first segment of each scan, with the summaries of all segments of the project. Evicts segments
-   * that merges have replaced, and segments above the limit. Costs about 0.1 us per segment, once after each merge.
+   * Must be called before the first segment of each scan, with the summaries of all segments of the project. Evicts
+   * segments that merges have replaced, and other segments if there are too many. It takes about 0.1 us for each
+   * segment, once after each merge.
    */
   beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
     this.#scan++
@@ -68,7 +69,10 @@ export class ScanCache {
     }
   }
 
-  /** Calls `use` with a segment. Throws the errors of `use`, and `DamagedRecordError`. */
+  /**
+   * Calls `use` with a segment, which then stays cached if there is room. Throws the errors of `use`, and
+   * `DamagedRecordError`.
+   */
   use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T {
     const name = `${summary.projectId} ${summary.firstSequence}`
     const segment = this.#take(name, summary)
@@ -93,8 +97,8 @@ export class ScanCache {
 
   #keep(name: string, segment: ScanSegment): void {
     if (!this.#makeRoom(segment.bytes)) {
-      // Without its view, the segment is often small enough to be cached. It still contains the offsets of long texts,
-      // so these need not be found again.
+      // A segment without its view is often small enough to be cached. Caching it is still useful, because it contains
+      // the offsets of long texts, which need not be found again.
       segment.releaseView()
       if (!this.#makeRoom(segment.bytes)) return
     }
@@ -104,11 +108,11 @@ export class ScanCache {
   }
 
   /**
-   * Evicts segments that earlier scans have used, the oldest first, until there is room. Returns false if there is
-   * still no room.
+   * Evicts segments that were last used by earlier scans, the oldest first, until there is room. Returns false if there
+   * is too little room even then.
    */
   #makeRoom(bytes: number): boolean {
-    // The limit includes the memory that shared columns do not use at the moment.
+    // The limit is higher while shared columns use less memory than they may.
     const { bytesMax } = this
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break

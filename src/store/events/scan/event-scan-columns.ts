@@ -1,14 +1,14 @@
-/** The kinds of columns that scans cache: their shapes, their memory, and how they are stored in shared memory. */
+/** The kinds of columns that scans cache. For each kind: its shape, its memory, and its form in shared memory. */
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ColumnForm, Numbers } from './column-memory.ts'
 import { NameRows } from './event-scan-names.ts'
 
-/** A list of at least this many numbers is stored as a list of its own in shared memory. */
+/** A column with fewer numbers than this is not stored as a list of numbers, but with its other values. */
 const NUMBER_VALUES_MIN = 64
-/** The estimated bytes of a value in addition to its characters. */
+/** The estimated number of bytes that a value takes in addition to its characters. */
 const VALUE_BYTES = 24
 
-/** The times of a segment: the time at position `i` is `base + offsets[i]` milliseconds. */
+/** The times of a segment, in milliseconds. The time at position `i` is `base + offsets[i]`. */
 export interface SegmentTimes {
   readonly base: number
   readonly offsets: Uint32Array | Float64Array
@@ -21,26 +21,26 @@ export interface DistinctIds {
 }
 
 /**
- * A column of a segment in name order. Most properties occur in events with a few names, so their values are next to
- * each other. The positions before the first and after the last value take no memory:
+ * A column of a segment in name order (event-scan-names.ts). A property usually occurs only in events with a few names,
+ * so its values are next to each other. The positions before the first value and after the last one are not stored:
  *
  *   position   0   1   2   3   4   5   6   7
  *   value      -   -   -   a   -   b   -   -         ids 1 0 2, first 3
  */
 export interface PlacedColumn {
   /**
-   * For each position from `first` on: the index of its value in `values`, or 0 if it has no value. Positions outside
+   * For the positions from `first` on: the index of the value in `values`, or 0 if there is none. Positions outside
    * this array have no value.
    */
   readonly ids: Uint16Array
   readonly first: number
-  /** Each distinct value once, from place 1 on. Place 0 stands for no value; see `valueAt`. */
+  /** Each distinct value once, from index 1 on. Index 0 stands for no value; see `valueAt`. */
   readonly values: ColumnValues
 }
 
 /**
- * The values of a column. Many different numbers are stored as a list of numbers that all threads share. Each thread
- * creates all other values from JSON.
+ * The values of a column. If they are many different numbers, they are a list of numbers, which all threads share.
+ * Otherwise each thread creates the values from JSON.
  */
 export type ColumnValues = readonly unknown[] | Float64Array
 
@@ -49,19 +49,23 @@ export function valueAt(values: ColumnValues, id: number): unknown {
   return id === 0 ? undefined : values[id]
 }
 
-/** Returns the index in `values` of the value at a position of the segment, or 0 if there is no value. */
+/**
+ * Returns the index in `values` of the value at the position `place` of the segment. Returns 0 if there is no value.
+ */
 export function idAt(ids: Uint16Array, first: number, place: number): number {
   const at = place - first
   return at >= 0 && at < ids.length ? (ids[at] ?? 0) : 0
 }
 
-/** The part of a range of positions that has ids in a column. The other positions of the range have no value. */
+/** The positions in a range for which a column stores ids. All other positions of the range have no value. */
 export interface HeldRange {
   readonly from: number
   readonly to: number
 }
 
-/** Returns the positions from `start` up to, but not including, `end` that have ids. `from` is at most `to`. */
+/**
+ * Returns the positions from `start` to `end - 1` for which a column stores ids. If there are none, `from` equals `to`.
+ */
 export function heldRange(
   { ids, first }: Pick<PlacedColumn, 'ids' | 'first'>,
   start: number,
@@ -74,7 +78,7 @@ export function heldRange(
 /** The ids of a column in which no event has a value. */
 const NO_IDS = new Uint16Array(0)
 
-/** Returns a column without the positions before its first and after its last value. */
+/** Returns a column that does not store the positions before its first value and after its last one. */
 export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
   if (values.length === 1) return { ids: NO_IDS, first: 0, values }
   let first = 0
@@ -85,10 +89,7 @@ export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
   return { ids: held, first, values: asNumbers(values) ?? values }
 }
 
-/**
- * Returns the values as a list of numbers. Returns null if there are only a few values, or if not all of them are
- * numbers.
- */
+/** Returns the values as a list of numbers. Returns null if they are only a few, or if one of them is not a number. */
 function asNumbers(values: readonly unknown[]): Float64Array | null {
   if (values.length < NUMBER_VALUES_MIN) return null
   const numbers = new Float64Array(values.length)
@@ -100,39 +101,42 @@ function asNumbers(values: readonly unknown[]): Float64Array | null {
   return numbers
 }
 
-/** The session ids of the events of a segment. */
+/** The session ids of the events in a segment. */
 export interface SessionIds {
   readonly ids: Uint16Array
   /**
-   * The 16 bytes of each value, starting with position 1. Null if some value is not a lower-case UUID; the property is
-   * then read like any other.
+   * The 16 bytes of each value, from position 1 on. Null if some value is not a lower-case UUID. The property is then
+   * read like any other.
    */
   readonly uuids: Uint8Array | null
 }
 
-/** A kind of column. */
+/** Describes a kind of column to the cache. */
 export interface ColumnShape<Column> extends ColumnForm<Column> {
-  /** Returns the estimated bytes of the whole column, or only of its values without the lists of numbers. */
+  /**
+   * Returns the estimated number of bytes of the whole column or, if `of` is `values`, only of its values without the
+   * lists of numbers.
+   */
   bytesOf(column: Column, of: 'all' | 'values'): number
-  /** Returns whether the column is worth storing in shared memory. */
+  /** Returns whether it is worth storing the column in shared memory. */
   isShared(column: Column): boolean
 }
 
-/** The times of the events. */
+/** The kind of column that contains the times of the events. */
 export const TIMES = shapeOf<SegmentTimes>({
   numbersOf: ({ offsets }) => [offsets],
   restOf: ({ base }) => base,
   columnOf: ([offsets], base) => ({ base, offsets }) as SegmentTimes,
 })
 
-/** The distinct ID numbers of the events. */
+/** The kind of column that contains the distinct ID numbers of the events. */
 export const DISTINCT_IDS = shapeOf<DistinctIds>({
   numbersOf: ({ ids }) => [ids],
   restOf: ({ largest }) => largest,
   columnOf: ([ids], largest) => ({ ids, largest }) as DistinctIds,
 })
 
-/** The rows in name order. */
+/** The kind of column that contains the rows in name order. */
 export const NAME_ROWS = shapeOf<NameRows>({
   numbersOf: ({ starts, rows }) => [starts, rows],
   restOf: ({ values }) => values.slice(1),
@@ -141,32 +145,32 @@ export const NAME_ROWS = shapeOf<NameRows>({
   valuesOf: ({ values }) => values,
 })
 
-/** The position of each row in name order. */
+/** The kind of column that contains, for each row, its position in name order. */
 export const PLACES = shapeOf<Uint16Array>({
   numbersOf: (places) => [places],
   restOf: () => null,
   columnOf: ([places]) => places as Uint16Array,
 })
 
-/** The column of names, of elements, or of a property. */
+/** The kind of column that contains the event names, the elements, or a property. */
 export const PLACED = shapeOf<PlacedColumn>({
   numbersOf: ({ ids, values }) => (values instanceof Float64Array ? [ids, values] : [ids]),
-  // Store `first` in the place of the missing value.
+  // The list of values begins with the missing value, which JSON cannot express. In its place, `first` is stored.
   restOf: ({ first, values }) =>
     values instanceof Float64Array ? [first] : [first, ...values.slice(1)],
   columnOf([ids, numbers], rest) {
     const values = rest as unknown[]
     const first = values[0] as number
     values[0] = undefined
-    // A second list of numbers contains the values.
+    // If there is a second list of numbers, it contains the values.
     return { ids: ids as Uint16Array, first, values: (numbers ?? values) as ColumnValues }
   },
   valuesOf: ({ values }) => (values instanceof Float64Array ? [] : values),
-  // Do not share a column without values: the header already tells that it has none.
+  // A column without values is not stored in shared memory, because the header already tells that it has none.
   isShared: ({ values }) => values.length > 1,
 })
 
-/** The sessions as the bytes of their ids. */
+/** The kind of column that contains the session ids, as bytes. */
 export const SESSION_IDS = shapeOf<SessionIds>({
   numbersOf: ({ ids, uuids }) => (uuids === null ? [] : [ids, uuids]),
   restOf: () => null,
@@ -202,7 +206,7 @@ function valueBytes(value: unknown): number {
   return VALUE_BYTES + (isObject ? JSON.stringify(value).length * 4 : 0)
 }
 
-/** Adds position 0, which stands for a missing value and cannot be expressed in JSON. */
+/** Adds the value at index 0, which is undefined and cannot be expressed in JSON. */
 function withNone(values: unknown): readonly unknown[] {
   return [undefined, ...(values as readonly unknown[])]
 }

@@ -1,7 +1,7 @@
 /**
  * The facts about persons, groups and distinct_ids that scans need in addition to the segments. Owners and uuids are
- * needed so often that they are cached as arrays. Owners are read again after each commit that changes them. Uuids are
- * cached until the thread ends, because the uuid of a person never changes.
+ * needed so often that they are cached as arrays. Owners are read again after a commit that has changed them. Uuids
+ * stay cached until the thread ends, because the uuid of a person never changes.
  */
 
 import { parseUuid } from '../../../base/ids.ts'
@@ -44,21 +44,21 @@ import { SessionNumbers } from './event-scan-sessions.ts'
 const PREFIX_BYTES = 6
 const UUID_AT = 12
 
-/** The limits of the query are checked after this number of reads. A read takes a few microseconds. */
+/** The number of reads after which the limits of the query are checked. A read takes a few microseconds. */
 const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
 
-/** A value computed from stored events, and the state of the events from which it was computed. */
+/** A value that was computed from stored events, and a text that describes the state of these events. */
 interface KeptValue {
   readonly state: string
   readonly value: { readonly bytes: number }
 }
 
-/** The facts of one project in one snapshot. */
+/** What scans need to know about one project, in one snapshot. */
 export class ProjectFacts implements ScanFacts {
   readonly projectId: number
-  /** The position in the log up to which the snapshot contains events. */
+  /** The number of the last block of the log whose events the snapshot contains. */
   readonly position: number
   readonly sessions: SessionNumbers
   readonly #tables: EventTables
@@ -127,7 +127,9 @@ export class ProjectFacts implements ScanFacts {
     return Object.hasOwn(properties, key) ? properties[key] : undefined
   }
 
-  /** A text that changes when a group type is deleted. The group keys of earlier events then no longer count. */
+  /**
+   * A text that changes when a group type is deleted, because the group keys in earlier events then no longer count.
+   */
   get groupTypesVersion(): string {
     return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
   }
@@ -141,7 +143,10 @@ export class ProjectFacts implements ScanFacts {
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
-  /** Returns the owner number of the distinct_id without a person for which the API shows a uuid, or null. */
+  /**
+   * Returns the owner number of the distinct_id for which the API shows this uuid. Such a distinct_id has no person.
+   * Returns null if there is none.
+   */
   personlessOf(uuid: string): number | null {
     const { words, firstPersonless, lastDistinctId } = this.owners
     for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
@@ -156,7 +161,7 @@ export class ProjectFacts implements ScanFacts {
 
   /** Returns the first 48 bits of the uuid of an owner as a number, or 0 if there is no such owner. */
   uuidPrefix(person: number): number {
-    // Cache nothing under the owner number of a distinct_id without a person, because that number can change.
+    // The owner number of a distinct_id without a person can change, so nothing is cached under it.
     if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
@@ -164,7 +169,7 @@ export class ProjectFacts implements ScanFacts {
     return this.#uuids.get(person) ?? 0
   }
 
-  /** Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. */
+  /** Returns the persons that were created at `fromMs` or later, but before `untilMs`, both in milliseconds. */
   createdWithin(fromMs: number, untilMs: number): CreatedPersons {
     return this.#created.within(fromMs, untilMs, {
       tables: this.#tables,
@@ -175,8 +180,9 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * Returns the cached result of an earlier call, or calls `make`. The result is cached as long as the events of the
-   * project stay in this state. If all cached values together exceed `bytesMax`, those used least recently are evicted.
+   * Returns the value that an earlier call with this name has cached. If there is none, or if the events of the project
+   * have another state now, calls `make` and caches its result. If all cached values together have more than `bytesMax`
+   * bytes, those that were not used for the longest time are evicted.
    */
   kept<Value extends { readonly bytes: number }>(
     name: string,
@@ -185,7 +191,7 @@ export class ProjectFacts implements ScanFacts {
     make: () => Value,
   ): Value {
     const known = this.#kept.get(name)
-    // The cast is right: a name is used by only one kind of call, so the value has the right type.
+    // The cast is right: all calls with the same name store values of the same type.
     if (known?.state === state) {
       keepNewest(this.#kept, name, known, SCAN_VALUES_KEPT_MAX)
       return known.value as Value
@@ -203,14 +209,17 @@ export class ProjectFacts implements ScanFacts {
     return value
   }
 
-  /** Sets the function that throws when the current query must end. */
+  /** Sets the function that throws if the current query must end. */
   limitBy(check: LimitCheck): void {
     this.#limits = check
   }
 
   checkLimits = (): void => this.#limits()
 
-  /** Returns the cached value of a key, or the result of `read`. The cache is cleared when it is full. */
+  /**
+   * Returns the value that is cached for a key, or else the result of `read`, which is then cached. When the cache is
+   * full, it is cleared.
+   */
   #remembered<Key, Value>(
     known: Map<Key, Value>,
     key: Key,
@@ -228,7 +237,7 @@ export class ProjectFacts implements ScanFacts {
     if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
   }
 
-  /** Reads the uuid of one person. After many single reads, reads the uuids of all persons at once. */
+  /** Reads the uuid of one person. If many persons were read singly before, reads the uuids of all persons at once. */
   #look(person: number): void {
     if (this.#singleLookups++ === SCAN_LOOKUPS_MAX) this.#lookAtAll()
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
@@ -246,7 +255,8 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
-    // Events without an owner (number 0), and those of a distinct_id without a person, have no person properties.
+    // The number 0 stands for no owner. Neither events without an owner nor those of a distinct_id without a person
+    // have person properties.
     if (person === 0 || person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
@@ -256,12 +266,12 @@ export class ProjectFacts implements ScanFacts {
   }
 }
 
-/** The prefix of a uuid and the prefix of its inverted form add up to this number. */
+/** The sum of the prefix of a uuid and the prefix of its inverted form, as the index by creation time contains it. */
 const INVERTED_END = 2 ** (8 * PREFIX_BYTES) - 1
 
-/** The first 48 bits of the uuids of a project's persons, by person number. */
+/** The first 48 bits of the uuids of a project's persons, as numbers, by person number. */
 class UuidPrefixes {
-  /** The prefixes plus one, or 0 where the prefix is unknown. */
+  /** The prefixes, each plus 1. 0 means that the prefix was not read yet. */
   #prefixes = new Float64Array(1024)
 
   get(person: number): number | undefined {
@@ -275,7 +285,7 @@ class UuidPrefixes {
   }
 }
 
-/** The facts that stay valid while events are processed. */
+/** The facts of a project that stay right while events are processed. */
 interface LastingFacts {
   readonly uuids: UuidPrefixes
   readonly created: CreatedTimes
@@ -283,7 +293,7 @@ interface LastingFacts {
   readonly sessions: SessionNumbers
 }
 
-/** Caches the facts of a few projects between scans. */
+/** Caches the facts of a few projects from query to query. */
 export class FactCache {
   readonly #tables: EventTables
   readonly #facts = new Map<number, ProjectFacts>()
@@ -294,7 +304,8 @@ export class FactCache {
   }
 
   /**
-   * Discards the session numbers of a project, and the values that contain them. The next session gets number 1 again.
+   * Discards the session numbers of a project, and the cached values that contain them. The next session gets the
+   * number 1 again.
    */
   forgetSessions(projectId: number): void {
     this.#facts.delete(projectId)
@@ -304,13 +315,13 @@ export class FactCache {
     }
   }
 
-  /** Evicts everything. Do not call it while a query uses the cache. */
+  /** Evicts all facts. Do not call it while a query uses them. */
   release(): void {
     this.#facts.clear()
     this.#lasting.clear()
   }
 
-  /** Returns the facts of a project in the snapshot that the thread reads. */
+  /** Returns the facts of a project in the snapshot that the thread reads now. */
   facts(projectId: number): ProjectFacts {
     const position = readNumber(this.#tables.state, 'position') ?? 0
     const known = this.#facts.get(projectId)

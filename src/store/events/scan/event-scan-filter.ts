@@ -1,14 +1,14 @@
 /**
- * Applies trees of property filters to the rows of a segment. A filter marks the candidates that pass, and `keepMarked`
- * removes the others:
+ * Applies trees of property filters to the rows of a segment. The rows that a scan still examines are its *candidates*.
+ * A filter marks the candidates that pass, and `keepMarked` removes the others:
  *
  *   places   7   9  12  30     the candidates
  *   marks    1   0   1   1
  *   places   7  12  30         after `keepMarked`
  *
- * Cheap filters run first. Later filters see only the candidates that are still undecided. A filter on an event
+ * Cheap filters run first. Later filters test only the candidates that are still undecided. A filter on an event
  * property tests each distinct value of a segment once. A filter on persons, groups or distinct_ids tests each person,
- * group or distinct_id once per scan.
+ * group or distinct_id only once in a scan.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -29,7 +29,7 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
-/** Data that filters and values need in addition to the segment, in the snapshot of the scan. */
+/** What filters and values need besides the segment, in the snapshot of the scan. */
 export interface ScanFacts {
   /** Returns the text of a distinct ID number. */
   readonly textOf: (distinctId: number) => string
@@ -38,69 +38,68 @@ export interface ScanFacts {
   /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
   /**
-   * Returns the sequence number after which groups of a type count. In earlier events, the groups belonged to a deleted
-   * type with the same index. Returns infinity if there is no such type.
+   * Returns the sequence number after which groups of a type count. In events up to that one, the groups belong to a
+   * deleted type that had the same index. Returns infinity if there is no such type.
    */
   readonly groupTypeSince: (typeIndex: number) => number
-  /** Returns the current value of a property of a group, or undefined if it or the group is missing. */
+  /** Returns the current value of a property of a group, or undefined if the property or the group does not exist. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
   readonly sessions: SessionNumbers
-  /** Throws if the query must end. Filters that test many values call it from time to time. */
+  /** Throws if the query must end. A filter that tests many values calls it from time to time. */
   readonly checkLimits: () => void
 }
 
 /**
- * The rows of a segment that a scan is examining: the first `count` entries of the arrays. Entry i of each array
- * belongs to candidate i. `places` are positions in name order, and `owners` are the owners of the events.
+ * The rows of a segment that a scan is examining. Only the first `count` entries of the arrays are used, and the
+ * entries with the same index belong to the same row. `places` are positions in name order, and `owners` are the owners
+ * of the events.
  */
 export interface Candidates {
   segment: ScanSegment
   readonly places: Uint16Array
   readonly owners: Uint32Array
-  /** The series of each row as a bit mask: bit i stands for series i. */
+  /** The series to which each row may belong, as a bit mask: bit i stands for series i. */
   readonly masks: Uint32Array
   count: number
 }
 
-/** Decides which candidates pass. */
+/** A filter, which decides for each candidate whether it passes. */
 export interface RowFilter {
-  /** True if the filter reads `owners`. Otherwise the filter may run before the owners are looked up. */
+  /** True if the filter reads `owners`. If false, the filter may run before the owners are looked up. */
   readonly needsOwners: boolean
-  /** For each candidate, writes 1 into `marks` if it passes, otherwise 0. */
+  /** Sets the mark of each candidate to 1 if it passes, and to 0 if not. */
   mark(candidates: Candidates, marks: Uint8Array): void
   /**
-   * Removes the candidates that do not pass. May be called before the owners are looked up. Undefined if `mark` is as
-   * fast.
+   * Does the same as `mark` and `keepMarked` together, in one pass. It may be called before the owners are looked up.
+   * Undefined if that would not be faster.
    */
   readonly keep?: (candidates: Candidates) => void
   /**
-   * For a filter that depends on a single column: returns this column, with a 1 for each value that passes. Returns
-   * null if there are more values than `rows`, because it would not be worthwhile to test all of them. Undefined if the
-   * filter depends on more than one column.
+   * Returns the column on which the filter depends, with a 1 for each value that passes. Returns null if the column has
+   * more values than `rows`, because testing all of them would not be worthwhile. Undefined if the filter depends on
+   * more than one column.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
 }
 
 /**
- * The limits of the query are checked after this number of tested values, because a pattern may take long for each
- * value.
+ * The number of tested values after which the limits of the query are checked. It is small, because a pattern may take
+ * long for a single value.
  */
 const TESTS_BETWEEN_CHECKS = 64
-/** The verdict on a value that is not tested yet. */
+/** Stands for a value that was not tested yet. */
 const UNKNOWN = 0
-/**
- * For each column of group keys: the column without the keys that belong to a deleted group type with the same index.
- */
+/** For each column of group keys: the same column without the keys that belong to a deleted group type. */
 const LATER_COLUMNS = new WeakMap<
   PlacedColumn,
   { readonly since: number; readonly column: PlacedColumn }
 >()
-/** The ids of a segment in which no event has a value. */
+/** The ids of a column in which no event has a value. */
 const NO_IDS = new Uint16Array(0)
 const REFUSED = 1
 const PASSED = 2
 
-/** Allocates the candidates of one segment. */
+/** Returns memory for the candidates of one segment, without any candidates. */
 export function newCandidates(segment: ScanSegment): Candidates {
   return {
     segment,
@@ -111,12 +110,13 @@ export function newCandidates(segment: ScanSegment): Candidates {
   }
 }
 
-/** Keeps only the marked candidates. */
+/** Removes the candidates that are not marked. */
 export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   const { places, owners, masks, count } = candidates
   let kept = 0
   for (let index = 0; index < count; index++) {
-    // Always write, without a branch: marks are unpredictable, and a mispredicted branch costs more than the write.
+    // The entry is always written, without a branch: it cannot be predicted which candidates are marked, and a
+    // mispredicted branch costs more than the write.
     places[kept] = places[index] ?? 0
     masks[kept] = masks[index] ?? 0
     owners[kept] = owners[index] ?? 0
@@ -125,7 +125,7 @@ export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   candidates.count = kept
 }
 
-/** Returns the column of group keys of a type. */
+/** Returns the column with the group keys of a type, without keys that belong to a deleted type. */
 export function groupColumn(
   segment: ScanSegment,
   typeIndex: number,
@@ -138,7 +138,7 @@ export function groupColumn(
   if (since >= firstSequence + rows - 1) return { ids: NO_IDS, first: 0, values: column.values }
   const known = LATER_COLUMNS.get(column)
   if (known?.since === since) return known.column
-  // Leave out the keys of earlier events: they belong to a deleted group type.
+  // Leave out the keys in earlier events, because they belong to a deleted group type.
   const { rows: rowOf } = segment.nameRows
   const { first } = column
   const ids = column.ids.map((id, at) => {
@@ -149,7 +149,10 @@ export function groupColumn(
   return later
 }
 
-/** Compiles a tree of filters. Returns null if every event passes. Omits filters that cannot be built. */
+/**
+ * Turns a tree of filters into one filter. Filters that cannot be built are left out. Returns null if every event
+ * passes.
+ */
 export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []
   const onPersons: (FilterGroup | PropertyFilter)[] = []
@@ -160,7 +163,7 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
       if (filter !== null) filters.push(filter)
     }
   }
-  // Filters on persons run last, because they load persons.
+  // Filters on persons run last, because persons must be read for them.
   if (onPersons.length > 0) {
     filters.push(personFilter(facts.personTest({ type: tree.type, values: onPersons })))
   }
@@ -174,7 +177,9 @@ export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFa
   return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
 }
 
-/** Returns a filter for the events of some sessions. `wanted` has a 1 at the number of each such session. */
+/**
+ * Returns a filter that passes the events of some sessions. `wanted` has a 1 at the number of each of these sessions.
+ */
 export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
   const mark: RowFilter['mark'] = ({ segment, places, count }, marks) => {
     const { ids, numbers } = facts.sessions.ofSegment(segment, facts.textOf)
@@ -186,7 +191,7 @@ export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
   return { needsOwners: false, mark }
 }
 
-/** Returns a filter for an event name. */
+/** Returns a filter that passes the events with one name. */
 export function nameFilter(name: string, facts: ScanFacts): RowFilter {
   return new ValueFilter(
     (segment) => segment.names,
@@ -256,14 +261,14 @@ function groupTest(
   return (groupKey) => getOrAdd(known, groupKey, read)
 }
 
-/** The test of a property's long texts in their stored form. */
+/** Tests the long texts of a property in their stored form. */
 interface StoredTextTest {
   readonly textsOf: (segment: ScanSegment) => StoredTexts | null
   /** Returns whether a value passes. `id` is the position of the value, from 1. */
   readonly test: (texts: StoredTexts, id: number) => boolean
 }
 
-/** The values of a segment, and the verdict on each by its position. */
+/** Which value each event of a segment has, and a function that tests a value, given by its position. */
 interface ValueVerdicts extends Pick<PlacedColumn, 'ids' | 'first'> {
   readonly count: number
   readonly verdict: (id: number) => 0 | 1
@@ -306,7 +311,7 @@ class ValueFilter implements RowFilter {
     let kept = 0
     for (let index = 0; index < count; index++) {
       const place = places[index] ?? 0
-      // Always write, without a branch, as in `keepMarked`.
+      // Always write, without a branch; `keepMarked` says why.
       places[kept] = place
       masks[kept] = masks[index] ?? 0
       kept += isPassed[idAt(ids, first, place)] ?? 0
@@ -315,7 +320,7 @@ class ValueFilter implements RowFilter {
   }
 
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
-    // Do not count pairs of names and texts: long texts rarely repeat.
+    // Long texts rarely repeat, so counting pairs of names and texts would not be worthwhile.
     if (this.#stored?.textsOf(segment)) return null
     const column = this.#columnOf(segment)
     const { values } = column
@@ -325,7 +330,7 @@ class ValueFilter implements RowFilter {
     return { column, isPassed }
   }
 
-  /** Returns an array with a 1 for each value that passes. It may leave out values that no candidate has. */
+  /** Returns an array with a 1 for each value that passes. Values that no candidate has may be missing. */
   #passing(
     { ids, first, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
@@ -349,7 +354,7 @@ class ValueFilter implements RowFilter {
 
   #ofTexts(texts: StoredTexts): ValueVerdicts {
     const { ids, places, others } = texts
-    // The last offset is the end of the texts, not the start of a text.
+    // The last offset is not the start of a text, but the end of the last text.
     const storedCount = places.length - 1
     const verdict = (id: number): 0 | 1 => {
       if (id === 0 || id > storedCount) {
@@ -371,7 +376,7 @@ class ValueFilter implements RowFilter {
   }
 }
 
-/** Caches the verdicts on consecutive numbers from 1, such as person numbers. */
+/** Caches whether each number passes a test. The numbers are consecutive from 1, such as person numbers. */
 class Verdicts {
   readonly #test: (number: number) => boolean
   #verdicts = new Uint8Array(1024)
@@ -408,11 +413,15 @@ function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
       marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
-  // The filter needs owners, because erased events must be removed first. They have neither a distinct_id nor an owner.
+  // Owners are looked up before this filter runs, because that removes erased events. They have neither a distinct_id
+  // nor an owner.
   return { needsOwners: true, mark }
 }
 
-/** Combines filters with AND or OR. Each filter tests only the candidates that earlier filters have left undecided. */
+/**
+ * Combines filters with AND or OR. Each filter tests only the candidates that the filters before it have left
+ * undecided.
+ */
 class TreeFilter implements RowFilter {
   readonly needsOwners: boolean
   readonly keep?: (candidates: Candidates) => void

@@ -1,8 +1,8 @@
 /**
- * The rows of a segment, grouped by the names of their events. So a scan for a few names reads no rows of other names.
- * Names exclude most rows, and checking the name of each row would cost more than all later steps. Scans store all
- * columns in this order, the *name order*. The index of a row in the name order is its position, called `place` in the
- * code:
+ * Puts the rows of a segment in the order of the names of their events, the *name order*. Scans store all columns in
+ * this order. So a scan for a few names reads no rows with other names. This is important, because most queries ask for
+ * a few names, and checking the name of each row would cost more than all later steps. The index of a row in the name
+ * order is its position, called `place` in the code:
  *
  *   row       0        1        2        3
  *   name      click    view     click    view
@@ -15,17 +15,17 @@ import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 
 /**
- * The rows of a segment, grouped by name. The rows of name i are `rows[starts[i]]` up to, but not including,
- * `rows[starts[i + 1]]`.
+ * The rows of a segment in name order. The rows with name i are at the positions from `starts[i]` to `starts[i + 1] -
+ * 1` of `rows`.
  */
 export class NameRows {
   /** Each distinct name once. Position 0 stands for no name. */
   readonly values: readonly unknown[]
-  /** For each name: its position in `values`. */
+  /** For each name, its index in `values`. */
   readonly ids: ReadonlyMap<string, number>
-  /** For each name: the position of its first row. Has one entry more than `values`. */
+  /** For each name, the position at which its rows begin. At the end, there is one more entry: the number of rows. */
   readonly starts: Uint16Array
-  /** The row at each position. The rows of a name are ascending. */
+  /** The number of the row at each position. The rows with the same name are in ascending order. */
   readonly rows: Uint16Array
 
   constructor(values: readonly unknown[], starts: Uint16Array, rows: Uint16Array) {
@@ -39,15 +39,15 @@ export class NameRows {
 }
 
 /**
- * The rows that a scan has picked. The first `count` entries of two arrays are used: the position of each row, and the
- * series mask of its name.
+ * The rows that a scan has picked: the first `count` entries of two arrays. They contain the position of each row, and
+ * the series mask of its name.
  */
 export interface PickedRows {
   readonly places: Uint16Array
   readonly masks: Uint32Array
 }
 
-/** Groups the rows by name. The cost is linear. */
+/** Puts the rows of a segment in name order. It goes through the rows twice. */
 export function rowsByName({ ids, values }: DenseColumn): NameRows {
   const starts = new Uint16Array(values.length + 1)
   for (const id of ids) starts[id + 1] = (starts[id + 1] ?? 0) + 1
@@ -64,7 +64,7 @@ export function rowsByName({ ids, values }: DenseColumn): NameRows {
   return new NameRows(values, starts, rows)
 }
 
-/** Returns a column of a segment in name order. `byRow` is the column in row order. */
+/** Puts a column of a segment in name order. `byRow` is the column in the order of rows. */
 export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
   byRow: T,
   { rows, values, starts }: NameRows,
@@ -84,23 +84,20 @@ export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
   return { ids, values }
 }
 
-/** Picks the rows of some names. Each scan needs its own picker, because the picker contains the state of one scan. */
+/** Picks the rows that have some names. A picker contains the state of one scan, so each scan needs its own. */
 export class NamePicker {
   readonly #isOrdered: boolean
   readonly #masks = new Uint32Array(SEGMENT_ROWS_MAX)
   readonly #places = new Uint16Array(SEGMENT_ROWS_MAX)
-  /** One bit for each row. The bits of the picked rows are set, so that they can be read in ascending order. */
+  /** One bit for each row. The bits of picked rows are set, so that these rows can be read in ascending order. */
   readonly #bits = new Uint32Array(SEGMENT_ROWS_MAX / 32)
 
-  /** If `isOrdered` is true, rows are picked in ascending order. */
+  /** If `isOrdered` is true, the rows are picked in ascending order. */
   constructor(isOrdered: boolean) {
     this.#isOrdered = isOrdered
   }
 
-  /**
-   * Picks the rows of all names whose mask is not 0. `nameMasks` has a mask for each name. Returns the number of picked
-   * rows.
-   */
+  /** Picks the rows of all names whose mask in `nameMasks` is not 0. Returns the number of picked rows. */
   pick(names: NameRows, nameMasks: readonly number[], picked: PickedRows): number {
     let nameCount = 0
     for (const mask of nameMasks) if (mask !== 0) nameCount++

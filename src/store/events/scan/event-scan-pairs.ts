@@ -1,6 +1,6 @@
 /**
- * Counts the events of a segment by pairs of a name and a value of one column. The first count of a column counts all
- * pairs in one pass. Later counts, for any names and values, then read no events.
+ * Counts the events of a segment by pairs of a name and a value of one column. The first query that needs a column
+ * counts all its pairs in one pass. Later queries, for any names and values, then read no events of the segment.
  *
  *   counts, with 3 values:   name 0: v0 v1 v2 | name 1: v0 v1 v2 | ...
  */
@@ -8,19 +8,19 @@ import { SCAN_PAIRS_MAX } from '../limits.ts'
 import { heldRange, type PlacedColumn } from './event-scan-columns.ts'
 import type { NameRows } from './event-scan-names.ts'
 
-/** A column, and an array with a 1 for each of its values that passes a filter. */
+/** A column, and an array that has a 1 for each of its values that passes a filter. */
 export interface PassingValues {
   readonly column: PlacedColumn
   readonly isPassed: Uint8Array
 }
 
 /**
- * The counts: first the counts of name 0 for each value, then those of name 1, and so on. Null if there are more than
- * `SCAN_PAIRS_MAX` pairs.
+ * The counts: first those of name 0 for each value, then those of name 1, and so on. Null if there would be more than
+ * `SCAN_PAIRS_MAX` pairs, so that nothing was counted.
  */
 export type PairCounts = Uint16Array | null
 
-/** Counts the pairs of a column in name order. The cost is linear. */
+/** Counts the pairs of names and values in a column, which is in name order. It goes through the rows once. */
 export function countPairs({ values: names, starts }: NameRows, column: PlacedColumn): PairCounts {
   const { values } = column
   if (names.length * values.length > SCAN_PAIRS_MAX) return null
@@ -33,8 +33,8 @@ export function countPairs({ values: names, starts }: NameRows, column: PlacedCo
 }
 
 /**
- * Counts the values at the positions of a range. The count of the first value is at `counts[at]`, followed by those of
- * the other values.
+ * Counts the values at a range of positions. The count of the first value is at `counts[at]`, and those of the other
+ * values follow.
  */
 function countRange(
   column: PlacedColumn,
@@ -53,8 +53,8 @@ function countRange(
 }
 
 /**
- * Returns the number of rows whose value passes and whose name has a mask other than 0. `pairs` are the counts of the
- * column.
+ * Returns the number of rows whose value passes the filter and whose name has a mask other than 0. `pairs` are the
+ * counts of the column.
  */
 export function countPassing(
   { starts }: NameRows,
@@ -84,8 +84,8 @@ export function countPassing(
 }
 
 /**
- * Returns, for each value of a column, the number of its rows whose name has a mask other than 0. `pairs` are the
- * counts of the column.
+ * Returns, for each value of a column, the number of rows that have it and whose name has a mask other than 0. `pairs`
+ * are the counts of the column.
  */
 export function valueCounts(
   { starts }: NameRows,

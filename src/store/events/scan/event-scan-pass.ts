@@ -1,6 +1,7 @@
 /**
- * Computes the result of one scan, segment by segment. Rows are first picked by name and time, then by filters that
- * need only the event, then by owner, and then by the other filters. Only the columns that are needed are read.
+ * Computes the result of one scan, segment by segment. Rows are picked in several steps: first by name and time, then
+ * by filters that need only the event, then by owner, and last by the other filters. Only the columns that are needed
+ * are read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import {
@@ -40,14 +41,14 @@ const NO_IDS = new Uint32Array(0)
 const NO_TIMES = new Float64Array(0)
 const NO_VALUES: readonly ValueColumn[] = []
 
-/** One scan. `add` is called with each segment that may match. */
+/** One scan. Call `add` for each segment that may have matching rows. */
 export class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
-  /** The owners of distinct ids. They may belong to an earlier state; see `EventPart.ownersAt`. */
+  /** The owners of the distinct ID numbers, now or in an earlier state; see `EventPart.ownersAt`. */
   readonly #owners: OwnerTable
   readonly #rowsMax: number
-  /** True if the rows must be sorted by time. */
+  /** True if the caller wants the rows sorted by time. */
   readonly #isOrdered: boolean
   readonly #hasSequences: boolean
   readonly #keepsOwnerless: boolean
@@ -59,38 +60,44 @@ export class Scan {
   readonly #rows: ScanRows
   readonly #picker: NamePicker
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** An array with a 1 at the number of each requested person. Null means all persons. */
+  /** An array that has a 1 at the number of each requested person. Null: all persons are requested. */
   readonly #wanted: Uint8Array | null
   /**
-   * A bit set: 1 for each distinct ID number that belongs to a requested person. Null if these bits cannot decide which
-   * rows are found.
+   * A set of bits: the bit of a distinct ID number is 1 if it belongs to a requested person. Null if all persons are
+   * requested, or if events without an owner are included.
    */
   readonly #wantedIds: Uint32Array | null
-  /** The start ranges of the requested sessions (session-starts.ts). Null means any session. */
+  /** The start ranges of the requested sessions (session-starts.ts). Null: all sessions are requested. */
   readonly #startRanges: ReadonlySet<number> | null
-  /** The part of the sessions that is requested, or null for all sessions. */
+  /** The part of the sessions to which this scan is limited. Null: it is not limited. */
   readonly #sessions: SessionPart | null
-  /** The smallest distinct ID number of a requested person. */
+  /**
+   * The smallest distinct ID number that belongs to a requested person. Segments that only have smaller ones are
+   * skipped.
+   */
   readonly #firstDistinctId: number
   /** True if a filter or a value needs the owner of each event. */
   readonly #needsOwners: boolean
   /**
-   * True if only name, time, owner and at most one filter of the whole request decide which rows are found, and no
-   * values are read.
+   * True if rows are found only by name, time, owner and at most one filter for the whole request, and if no values are
+   * read. The scan can then use faster paths.
    */
   readonly #isPlain: boolean
   /**
-   * If only names and times decide which rows are found, and a single value is read: the reader of this value.
-   * Otherwise null.
+   * The reader of the only value that is read, if rows are found only by names and times. The events with each value
+   * can then be counted without reading them. Otherwise null.
    */
   readonly #split: ValueReader | null
-  /** If the result has one row for each value: the number of events of each row in the last segment that was added. */
+  /**
+   * If each row of the result stands for several events with the same value: the number of events for each row that the
+   * last segment has added.
+   */
   readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
   #hasWeights = false
   #looksAt: LookedAt
   /**
-   * Slices of the distinct ID numbers of the last segment that was added. They are passed on without a copy. Null if
-   * the caller wants all rows at once.
+   * Parts of the arrays of distinct ID numbers in the last segment that was added, which are passed on without a copy.
+   * Null if the caller wants all rows at once.
    */
   readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
@@ -108,8 +115,8 @@ export class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
-    // If no person was deleted, every event has an owner, so the request can use the faster paths for events with
-    // owners.
+    // If no person was ever deleted, every event has an owner. The faster paths for events with owners can then be
+    // used.
     this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
@@ -140,8 +147,8 @@ export class Scan {
   }
 
   /**
-   * Calls `show` with the rows that were found since the last call of this method, in one or several chunks. A value
-   * has the same number in all chunks.
+   * Calls `show` with the rows that were found since the last call, in one or several chunks. A value has the same
+   * number in all chunks.
    */
   showChunks(show: (chunk: EventColumns) => void): void {
     const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
@@ -153,14 +160,14 @@ export class Scan {
     this.#rows.count = 0
   }
 
-  /** Returns whether a segment may have matching rows, according to its times. */
+  /** Returns whether the times of a segment allow that it has matching rows. */
   mayMatch(summary: SegmentSummary): boolean {
     return isTouched(summary, this.#request)
   }
 
   /**
-   * Counts the rows of a segment from its header, if only names decide and only the count is needed. Returns false if
-   * the segment must be opened.
+   * Counts the matching rows of a segment from its header, without opening it. This works if rows are found only by
+   * names and the caller needs only their number. Returns false if the segment must be opened.
    */
   addCounted(summary: SegmentSummary, names: NameCounts): boolean {
     const count = this.#series.countOf(names, summary.rows)
@@ -180,8 +187,8 @@ export class Scan {
 
   /** Adds the rows of a segment. If it throws, no rows were added. */
   add(segment: ScanSegment): void {
-    // Skip the segment if all distinct ID numbers of the requested persons are newer: a distinct ID number is assigned
-    // with its first event.
+    // A distinct ID number is assigned with its first event. So if all distinct ID numbers of the requested persons are
+    // larger than those of the segment, the segment has none of their events.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     if (this.#startRanges !== null && !segment.mayHoldSessions(this.#startRanges)) return
     if (this.#sessions?.mayHold(segment) === false) return
@@ -224,8 +231,8 @@ export class Scan {
   }
 
   /**
-   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if anything
-   * else decides.
+   * Adds the matching rows in one pass for each name. This works if rows are found only by names, times, owners and one
+   * column. Returns false if it does not work.
    */
   #addPlainly(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     if (!this.#isPlain) return false
@@ -259,7 +266,7 @@ export class Scan {
   }
 
   /**
-   * Adds one row for each value, with the number of its events. Returns false if the scan needs more than these
+   * Adds one row for each value, with the number of its events. Returns false if the caller needs more than these
    * numbers.
    */
   #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
@@ -283,19 +290,19 @@ export class Scan {
     return true
   }
 
-  /** Returns whether all rows of a segment are within the requested times and none was erased. */
+  /** Returns whether all rows of a segment are in the requested range of time and none of them was erased. */
   #isCounted({ summary, hasDeletedRows }: ScanSegment): boolean {
     return isInRange(summary, this.#request) && !hasDeletedRows
   }
 
-  /** Returns whether owners are not needed, and no row is excluded for lack of an owner. */
+  /** Returns whether the owners of events are not needed, and every row of the segment has one. */
   #isAllOwned(segment: ScanSegment): boolean {
     const isLookedAt = this.#looksAt === 'all' || this.#looksAt === 'persons'
     const isNeeded = (isLookedAt && !this.#areIds) || this.#needsOwners
     return !isNeeded && this.#owners.since.size === 0 && !segment.hasDeletedRows
   }
 
-  /** True if owners are not needed, and only erased rows are excluded for lack of an owner. */
+  /** True if the owners of events are not needed, and all rows except erased ones have one. */
   get #areAll(): boolean {
     const isOfNobody = this.#areIds || this.#looksAt === 'times' || this.#looksAt === 'count'
     return isOfNobody && this.#owners.since.size === 0 && this.#wanted === null
@@ -349,7 +356,10 @@ export class Scan {
     if (candidates.count > 0) this.#append(segment, candidates)
   }
 
-  /** Picks the candidates by name and time, with the series to which they belong by name. */
+  /**
+   * Picks the rows with matching names and times as candidates. Each of them gets the series to which it may belong by
+   * its name.
+   */
   #pick(segment: ScanSegment, nameMasks: readonly number[], candidates: Candidates): void {
     const { nameRows, summary } = segment
     const { places, masks } = candidates
@@ -391,7 +401,7 @@ export class Scan {
     keepMarked(candidates, this.#marks)
   }
 
-  /** Removes candidates without an owner, or whose owner is not requested. */
+  /** Looks up the owners of the candidates. Removes those that have no owner, or whose owner is not requested. */
   #keepOwned(segment: ScanSegment, candidates: Candidates): void {
     const { distinctIds, nameRows, summary } = segment
     const { words, since } = this.#owners
@@ -401,7 +411,7 @@ export class Scan {
     for (let index = 0; index < candidates.count; index++) {
       const place = places[index] ?? 0
       const distinctId = distinctIds[place] ?? 0
-      // Erased rows have no distinct ID number, and therefore no owner.
+      // An erased row has the distinct ID number 0, and therefore no owner.
       let owner = words[distinctId] ?? 0
       if (owner >= OWNER_HAS_SINCE) {
         const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
@@ -416,7 +426,10 @@ export class Scan {
     candidates.count = count
   }
 
-  /** Removes candidates from series whose filters they do not pass. A candidate without any series is removed. */
+  /**
+   * Removes each candidate from the series whose filters it does not pass. A candidate that then belongs to no series
+   * is removed completely.
+   */
   #restrict(candidates: Candidates): void {
     const { masks } = candidates
     this.#series.restrict(candidates)

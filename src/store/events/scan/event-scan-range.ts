@@ -1,6 +1,6 @@
 /**
- * The innermost loops of scans: they read the rows of one name in one segment, where only times and owners decide. Most
- * queries spend most of their time here.
+ * The innermost loops of scans. They read the rows of one segment that have the same name, for queries in which only
+ * times and owners decide which rows are found. Most queries spend most of their time here.
  */
 
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -11,51 +11,51 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
 /**
- * The positions that a first pass over rows has found, for a second pass. All scans of the thread share this memory,
+ * The positions of rows that a first pass has found, for a second pass. All scans of the thread share this memory,
  * because only one scan runs at a time.
  */
 const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
-/** A range of positions in a segment, and the conditions that decide which of its rows are found. */
+/** A segment, and the conditions that decide which of its rows are found. */
 export interface SegmentRange {
-  /** For each position: the distinct ID number and the row. */
+  /** For each position, the distinct ID number of the event, and the number of its row. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
   /** The sequence number of row 0. */
   readonly firstSequence: number
-  /** The times, or null if they are not needed. */
+  /** The times of the events. Null: they are not needed. */
   readonly times: SegmentTimes | null
-  /** The time range in milliseconds. Both ends are inclusive. */
+  /** The requested range of time, in milliseconds. Both ends belong to it. */
   readonly fromMs: number
   readonly toMs: number
-  /** True if all rows of the segment are in the time range. */
+  /** True if all rows of the segment are in the requested range of time. */
   readonly isWithin: boolean
   readonly owners: OwnerTable
-  /** An array with a 1 at the number of each requested person. Null means all persons. */
+  /** An array that has a 1 at the number of each requested person. Null: all persons are requested. */
   readonly wanted: Uint8Array | null
   /**
-   * A bit set: 1 for each distinct ID number that belongs to a requested person. Null if these bits cannot decide which
-   * rows are found.
+   * A set of bits: the bit of a distinct ID number is 1 if it belongs to a requested person. Null if all persons are
+   * requested, or if events without an owner are included.
    */
   readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
   /** True if the result contains distinct ID numbers instead of owners. */
   readonly areIds: boolean
-  /** True if only erased rows are excluded for lack of an owner. */
+  /** True if all rows except erased ones have an owner, and the owners are not needed. */
   readonly areAll: boolean
-  /** True if `areAll` is true, no row was erased, and only the times are needed. `distinctIds` is then empty. */
+  /** True if `areAll` is true, no row was erased, and only the times are needed. `distinctIds` is empty then. */
   readonly areTimesAlone: boolean
   /**
-   * True if `areAll` is true, no row was erased, and the times are not needed. The result is then a slice of
+   * True if `areAll` is true, no row was erased, and the times are not needed. The result is then a part of the array
    * `distinctIds`.
    */
   readonly isTaken: boolean
 }
 
 /**
- * Adds the persons, times and sequence numbers of the rows that are found between the positions `start` and `end`
- * (exclusive). `target` must have room for all of them.
+ * Adds the persons, times and sequence numbers of the rows that are found at the positions from `start` to `end - 1`.
+ * `target` must have room for all of them.
  */
 export function addRange(range: SegmentRange, start: number, end: number, target: ScanRows): void {
   if (range.areTimesAlone && range.times !== null) {
@@ -90,18 +90,20 @@ export function addRange(range: SegmentRange, start: number, end: number, target
       sequences[count] = range.firstSequence + (range.rows[place] ?? 0)
     }
     persons[count] = areIds ? distinctId : owner
-    // Erased rows have no distinct ID number, and therefore no owner.
+    // An erased row has the distinct ID number 0, and therefore no owner. It is not counted.
     count += owner === 0 ? 0 : 1
   }
   target.count = count
 }
 
-/** Returns whether the bit of a number is set. */
+/** Returns whether the bit with this number is set. */
 export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
-/** Stores in `PLACES` the positions of rows with a wanted distinct ID number. Returns their number. */
+/**
+ * Writes the positions of the rows with a wanted distinct ID number into `PLACES`. Returns the number of these rows.
+ */
 function wantedPlaces(
   distinctIds: Uint32Array,
   bits: Uint32Array,
@@ -111,15 +113,18 @@ function wantedPlaces(
   let found = 0
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
-    // Always write, without a branch: the owner of the next row is unpredictable, and a mispredicted branch costs more
-    // than the write.
+    // The position is always written, without a branch: it cannot be predicted who owns the next row, and a
+    // mispredicted branch costs more than the write.
     PLACES[found] = place
     found += ((bits[distinctId >>> 5] ?? 0) >>> (distinctId & 31)) & 1
   }
   return found
 }
 
-/** Adds the rows at the first `found` positions in `PLACES`. Their distinct ID numbers belong to requested persons. */
+/**
+ * Adds the rows at the first `found` positions in `PLACES`. The distinct ID numbers of these rows belong to requested
+ * persons.
+ */
 function addWanted(range: SegmentRange, found: number, target: ScanRows): void {
   const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = range
   const { words } = range.owners
@@ -139,13 +144,13 @@ function addWanted(range: SegmentRange, found: number, target: ScanRows): void {
     }
     persons[count] = areIds ? distinctId : owner
     if (hasSequences) sequences[count] = range.firstSequence + (rows[place] ?? 0)
-    // Events that are older than the deletion of their person have no owner.
+    // An event from before the deletion of its person has no owner. It is not counted.
     count += owner === 0 ? 0 : 1
   }
   target.count = count
 }
 
-/** Adds the distinct ID numbers of rows that were not erased, with their times. */
+/** Adds the distinct ID numbers and the times of those rows that are in the range of time and were not erased. */
 function addTimedIds(
   { distinctIds, fromMs, toMs }: SegmentRange,
   { base, offsets }: SegmentTimes,
@@ -165,7 +170,7 @@ function addTimedIds(
   target.count = count
 }
 
-/** Adds only times. Call it only if no row was erased. */
+/** Adds the times of rows, and nothing else. Call it only if no row of the segment was erased. */
 function addTimes(
   { fromMs, toMs, isWithin }: SegmentRange,
   { base, offsets }: SegmentTimes,
@@ -183,8 +188,8 @@ function addTimes(
 }
 
 /**
- * Adds the distinct ID numbers and times of rows whose value passes and that were not erased. `target` must have room
- * for all of them. Call it only if owners do not decide which rows are found.
+ * Adds the distinct ID numbers and times of the rows whose value passes a filter. Erased rows are left out. `target`
+ * must have room for all rows. Call it only if owners do not decide which rows are found.
  */
 export function addPassing(
   range: SegmentRange,
@@ -213,8 +218,8 @@ export function addPassing(
 }
 
 /**
- * Stores in `PLACES` the positions of rows whose value passes. Returns their number. This is a separate pass, because
- * most rows usually do not pass.
+ * Writes the positions of the rows whose value passes into `PLACES`. Returns their number. This is a pass of its own,
+ * because most rows usually do not pass.
  */
 function placesOf({ column, isPassed }: PassingValues, start: number, end: number): number {
   const { ids, first } = column
@@ -223,7 +228,8 @@ function placesOf({ column, isPassed }: PassingValues, start: number, end: numbe
   let found = 0
   if (isNonePassed) for (let place = start; place < from; place++) PLACES[found++] = place
   for (let place = from; place < to; place++) {
-    // Always write, without a branch: the result is unpredictable, and a mispredicted branch costs more than the write.
+    // The position is always written, without a branch: the result cannot be predicted, and a mispredicted branch costs
+    // more than the write.
     PLACES[found] = place
     found += isPassed[ids[place - first] ?? 0] ?? 0
   }
@@ -231,7 +237,10 @@ function placesOf({ column, isPassed }: PassingValues, start: number, end: numbe
   return found
 }
 
-/** Returns the owner of an event whose distinct_id has once lost its owner. Returns 0 for events before that time. */
+/**
+ * Returns the owner of an event whose distinct_id was once taken from a deleted person. Returns 0 if the event is from
+ * before that deletion.
+ */
 function ownerSince(
   { owners, distinctIds, rows, firstSequence }: SegmentRange,
   place: number,

@@ -1,5 +1,6 @@
 /**
- * Evaluates the request of a scan: which segments the scan reads, which persons it wants, and which filters it needs.
+ * Evaluates the request of a scan: which segments must be read, which persons are requested, and which filters are
+ * needed.
  */
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
@@ -23,8 +24,8 @@ const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
 const EVERYBODY = { index: 0, count: 1 }
 
 /**
- * Returns whether the request depends on persons, groups or cohorts. Their properties can change without new events in
- * the requested time range.
+ * Returns whether the result of a request depends on persons, groups or cohorts. If it does, it can change without new
+ * events in the requested range of time.
  */
 export function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
   const filters = series.flatMap((one) => [one.filter, ...one.steps.map((step) => step.filter)])
@@ -37,9 +38,9 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
 }
 
 /**
- * Returns whether a segment belongs to a part of the segments. A segment always belongs to the same part, so each
- * thread caches only the columns of its own segments. Full segments belong to the parts in turn, and small segments to
- * any part.
+ * Returns whether a thread that answers one part of a query reads a segment. A segment always belongs to the same part,
+ * so each thread caches only the columns of its own segments. Full segments belong to the parts in turn, small segments
+ * to any part.
  */
 export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
   if (part === undefined) return true
@@ -52,7 +53,7 @@ export function isInPart(summary: SegmentSummary, part: EventPart | undefined): 
   return number % part.count === part.index
 }
 
-/** Returns whether all events of a segment are within the sequence numbers of a part. */
+/** Returns whether the sequence numbers of all events of a segment belong to a part. */
 export function isWhollyIn(
   { firstSequence, rows }: SegmentSummary,
   { sequences }: EventPart | { readonly sequences?: undefined } = {},
@@ -62,8 +63,8 @@ export function isWhollyIn(
 }
 
 /**
- * Returns an array with a 1 at the number of each requested person, or null for all persons. If only a part is
- * requested, the array contains only the persons of the part.
+ * Returns an array with a 1 at the number of each requested person, or null for all persons. If only a part of a query
+ * is requested, only the persons of that part have a 1.
  */
 export function wantedPersons(
   { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
@@ -82,13 +83,16 @@ export function wantedPersons(
     const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
-  // Events without an owner belong to the first part.
+  // Events without an owner belong to the first part. Their place in the array is 0.
   const keepsNobody = keepsOwnerless && index === 0 && marks === null && among === undefined
   wanted[0] = keepsNobody ? 1 : 0
   return wanted
 }
 
-/** Returns the filter of a request. The filter on sessions comes first, because it is the fastest. */
+/**
+ * Returns the filter for a request. If sessions are requested, the filter for them runs first, because it is the
+ * fastest.
+ */
 export function filterOf(
   { filter, sessions }: EventScanRequest,
   facts: ScanFacts,
@@ -100,9 +104,10 @@ export function filterOf(
 }
 
 /**
- * Returns a bit set with a 1 for each distinct ID number that belongs to a requested person. These bits exclude rows
- * faster than owners do, because the bits are close together in memory. Returns null if all persons are requested, or
- * if events without an owner are included, because the bits cannot decide then.
+ * Returns a set of bits: the bit of a distinct ID number is 1 if it belongs to a requested person. By these bits, rows
+ * are excluded faster than by their owners, because the bits are close together in memory. Returns null if all persons
+ * are requested. Also returns null if events without an owner are included: the owner of an event then depends on its
+ * sequence number too.
  */
 export function wantedIds(
   owners: Uint32Array,
@@ -120,7 +125,7 @@ export function wantedIds(
 
 /**
  * Returns the smallest distinct ID number that belongs to a person in `wanted`. Returns 0 if `wanted` is null or
- * includes events without an owner, and infinity if no person in it has a distinct ID number.
+ * includes events without an owner. Returns infinity if no distinct ID number belongs to such a person.
  */
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null || wanted[0] === 1) return 0
@@ -130,7 +135,7 @@ export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null):
   return Number.POSITIVE_INFINITY
 }
 
-/** Returns whether all times of a segment are in a range. */
+/** Returns whether the times of all events of a segment are in a range. */
 export function isInRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   range: DateRange,
@@ -138,7 +143,7 @@ export function isInRange(
   return firstTimestampMs >= range.fromMs && lastTimestampMs <= range.toMs
 }
 
-/** Returns whether some times of a segment may be within a range. */
+/** Returns whether the time of some event of a segment may be in a range. */
 export function isTouched(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,
@@ -146,7 +151,7 @@ export function isTouched(
   return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
 }
 
-/** Returns the part of a time range that lies within the times of a segment. */
+/** Returns the part of a range of time in which a segment can have events. */
 export function clippedRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,

@@ -1,18 +1,21 @@
 /**
  * The rows that a scan finds, in growing typed arrays, and their order by time. Rows are added in order of arrival,
- * which is nearly the order of time in most cases.
+ * which in most cases is nearly the order of time.
  */
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
-/** Rows are sorted by insertion as long as this moves them by at most this number of positions on average. */
+/**
+ * The largest average number of positions by which a row may be moved while rows are sorted by insertion. If they must
+ * be moved further, another method is used.
+ */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
 const DIGIT_BITS = 11
 const DIGITS = 2 ** DIGIT_BITS
 
-/** The rows of a result, stored by column. Later scans reuse its memory. */
+/** The rows of a result, stored by column. Later queries reuse the memory. */
 export class ScanRows {
   count = 0
   timesMs = new Float64Array(ROWS_START)
@@ -21,7 +24,7 @@ export class ScanRows {
   masks = new Uint32Array(ROWS_START)
   /** One column for each value that is read. */
   readonly values: Uint32Array<ArrayBuffer>[] = []
-  /** A spare column. Sorting writes a column into it and then exchanges the two. */
+  /** An unused column. Sorting writes a column into it in the new order, and then exchanges the two. */
   #scratch = new Uint32Array(0)
 
   /** Removes all rows. */
@@ -41,7 +44,7 @@ export class ScanRows {
     return [...columns, ...this.values].reduce((sum, { byteLength }) => sum + byteLength, 0)
   }
 
-  /** Allocates memory for this many more rows. */
+  /** Makes sure that there is memory for `added` more rows. */
   reserve(added: number): void {
     const needed = this.count + added
     if (needed <= this.capacity) return
@@ -54,8 +57,8 @@ export class ScanRows {
   }
 
   /**
-   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear, and almost nothing if the rows
-   * are already sorted.
+   * Sorts the rows by time. Rows with equal times keep their order. If the rows are already sorted, that is only
+   * checked.
    */
   sort(): void {
     const order = timeOrder(this.timesMs, this.count)
@@ -77,33 +80,33 @@ export class ScanRows {
   }
 }
 
-/** Lends memory for rows to the scans of a query, and reuses it for later queries. */
+/** Gives memory for rows to the scans of a query, and takes it back for later queries. */
 export class RowPool {
   readonly #keptBytesMax: number
   #spare: ScanRows[] = []
   #lent: ScanRows[] = []
 
   /**
-   * The memory of a result is kept for later queries if it has at most `keptBytesMax` bytes. At most
-   * `SCAN_ROW_COLUMNS_KEPT_MAX` results are kept.
+   * The memory of a result is kept for later queries only if it has at most `keptBytesMax` bytes. The memory of at most
+   * `SCAN_ROW_COLUMNS_KEPT_MAX` results is kept.
    */
   constructor(keptBytesMax: number) {
     this.#keptBytesMax = keptBytesMax
   }
 
-  /** The bytes of memory that are kept or lent at the moment, and `keptBytesMax`. */
+  /** The number of bytes of memory that is kept or in use now, and `keptBytesMax`. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     const bytes = [...this.#spare, ...this.#lent].reduce((sum, rows) => sum + rows.bytes, 0)
     return { bytes, bytesMax: this.#keptBytesMax }
   }
 
-  /** Releases all memory. Lent rows must no longer be in use. */
+  /** Releases all memory. No rows may be in use any more. */
   release(): void {
     this.#spare = []
     this.#lent = []
   }
 
-  /** Lends memory without rows, until the next `takeBack`. */
+  /** Returns an object without rows, whose memory may be used until the next `takeBack`. */
   lend(valueCount: number): ScanRows {
     const rows = this.#spare.pop() ?? new ScanRows()
     rows.reset(valueCount)
@@ -112,8 +115,8 @@ export class RowPool {
   }
 
   /**
-   * Takes back all lent rows, which must no longer be in use. Memory that is small enough is kept for later scans, up
-   * to a limit.
+   * Takes back all memory that was lent. The rows in it must not be used any more. Some of the memory is kept for later
+   * queries.
    */
   takeBack(): void {
     const usable = [...this.#spare, ...this.#lent].filter(
@@ -132,8 +135,8 @@ function gathered<T extends NumberArray>(from: T, to: T, order: Uint32Array): T 
 }
 
 /**
- * Returns the indexes of the times in ascending order, or null if the times are already sorted. Equal times keep their
- * order.
+ * Returns the indexes of the times in ascending order of the times, or null if the times are already sorted. Equal
+ * times keep their order.
  */
 export function timeOrder(timesMs: Float64Array, count: number): Uint32Array | null {
   let isOrdered = true
@@ -154,8 +157,8 @@ function ascending(count: number): Uint32Array {
 }
 
 /**
- * Sorts times that are nearly sorted. Returns false if the times turn out to be far from sorted; `order` is then in any
- * order.
+ * Sorts times that are nearly sorted. Gives up and returns false if they turn out to be far from sorted; `order` then
+ * has no useful contents.
  */
 function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: number): boolean {
   let shifts = shiftsMax
@@ -173,7 +176,10 @@ function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: num
   return true
 }
 
-/** Sorts with a radix sort: by milliseconds if all times are whole milliseconds, otherwise by microseconds. */
+/**
+ * Sorts times with a radix sort. It compares whole milliseconds if all times are whole milliseconds, and otherwise
+ * microseconds.
+ */
 function radixSort(timesMs: Float64Array, order: Uint32Array): Uint32Array {
   let first = Number.POSITIVE_INFINITY
   let last = Number.NEGATIVE_INFINITY

@@ -2,8 +2,8 @@
  * A segment with the columns that scans have decoded: times, distinct ID numbers, names, and requested properties, all
  * in name order (event-scan-names.ts). The columns of large segments are in memory that all threads share
  * (column-memory.ts), so a column that another thread has decoded need not be decoded again. If there is no room in the
- * shared memory, a column belongs to this thread alone. So do the columns of small segments, because the next merge
- * replaces these segments.
+ * shared memory, a column is kept in memory of this thread alone. The columns of small segments are always kept there,
+ * because the next merge replaces these segments.
  */
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
@@ -43,9 +43,9 @@ import {
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 import { countPairs, type PairCounts } from './event-scan-pairs.ts'
 
-/** The estimated bytes of a segment without its columns. */
+/** The estimated number of bytes that a segment takes without its columns. */
 const SEGMENT_BYTES = 1024
-/** The estimated bytes of a column that is in shared memory. */
+/** The estimated number of bytes that a column in shared memory takes in this thread. */
 const COLUMN_BYTES = 256
 const OFFSET_END = 2 ** 32
 const NO_IDS = new Uint16Array(0)
@@ -55,49 +55,52 @@ export type TextOf = (distinctId: number) => string
 
 interface HeldColumn {
   readonly column: unknown
-  /** The block of shared memory that contains the column, or null if the column belongs to this thread alone. */
+  /** The block of shared memory that contains the column. Null if the column is in memory of this thread alone. */
   readonly block: Block | null
-  /** The bytes of the column that belong to this thread alone. */
+  /** The number of bytes of the column that are in memory of this thread alone. */
   readonly bytes: number
 }
 
-/** Long texts in their stored form. They are valid until the query ends. */
+/** The long texts of a property, in their stored form. They are valid until the query ends. */
 export interface StoredTexts extends StoredColumn {
   readonly json: Buffer
 }
 
 /**
- * One segment with the columns that scans have read. All getters throw `DamagedRecordError`. Columns are valid until
- * the query ends.
+ * One segment, with the columns that scans have decoded. All getters throw `DamagedRecordError`. The columns are valid
+ * until the query ends.
  */
 export class ScanSegment {
   readonly #sessionStarts: readonly number[] | null
   /** True if some rows were erased. */
   readonly hasDeletedRows: boolean
-  /** The estimated bytes of the segment that belong to this thread alone. */
+  /** The estimated number of bytes of the segment that are in memory of this thread alone. */
   bytes: number
-  /** The number of the last scan that used the segment. */
+  /** The number of the scan that has last used the segment. */
   lastScan = 0
   readonly #tables: SegmentTables
   readonly #memory: ColumnMemory
   readonly #sealed: Buffer
   readonly #columns = new Map<string, HeldColumn>()
   /**
-   * The properties by key. They have a separate map, so that scans need not build a combined name for each property of
-   * each segment.
+   * The columns of properties, by key. They have a map of their own, so that no scan has to build a combined name for
+   * each property of each segment.
    */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
-  /** The properties with long values by key. Null means that the values of a property are short. */
+  /** The properties with long values, by key. Null: the values of the property are short. */
   readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
-  /** The opened segment. It contains decoded groups, so it is released after each scan, unless the segment is small. */
+  /**
+   * The segment, opened so that its columns can be decoded. It contains decoded groups, so it is released after each
+   * scan, unless the segment is small.
+   */
   #view: SegmentView | null
-  /** The bytes of the view, which are included in `bytes`. */
+  /** The number of bytes of the view. They are included in `bytes`. */
   #viewBytes = 0
 
-  /** `sealed` is the header of the segment, with its checksum. */
+  /** `sealed` is the stored header of the segment, with its checksum. */
   constructor(
     tables: SegmentTables,
     memory: ColumnMemory,
@@ -116,12 +119,12 @@ export class ScanSegment {
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
-  /** Returns whether a session of the segment may begin in one of these ranges (session-starts.ts). */
+  /** Returns whether a session of the segment may have started in one of these ranges (session-starts.ts). */
   mayHoldSessions(starts: ReadonlySet<number>): boolean {
     return this.#sessionStarts?.some((range) => starts.has(range)) ?? true
   }
 
-  /** The start ranges of the sessions in the segment, or null if they are unknown. */
+  /** The ranges in which the sessions of the segment started, or null if these are unknown. */
   get sessionStarts(): readonly number[] | null {
     return this.#sessionStarts
   }
@@ -131,9 +134,9 @@ export class ScanSegment {
   }
 
   /**
-   * Returns whether this object contains the segment described by `summary`. If `summary` is another object than
-   * before, compares the stored headers: a merge creates new summary objects for the whole project, even for unchanged
-   * segments.
+   * Returns whether this object contains the segment that `summary` describes. If it is not the same `summary` object
+   * as before, the stored headers are compared: after a merge, unchanged segments of the project get new summary
+   * objects too.
    */
   isCurrent(summary: SegmentSummary): boolean {
     if (this.#summary === summary) return true
@@ -151,7 +154,7 @@ export class ScanSegment {
     })
   }
 
-  /** The distinct ID number at each position, or 0 for erased rows. */
+  /** For each position, the distinct ID number of the event, or 0 if it was erased. */
   get distinctIds(): Uint32Array {
     return this.#distinctIds.ids
   }
@@ -181,7 +184,7 @@ export class ScanSegment {
     return this.#column('names', PLACED, () => withoutEdges(nameColumn(this.nameRows)))
   }
 
-  /** The element chains. */
+  /** The column with the element chains of the events. */
   get elements(): PlacedColumn {
     return this.#column('elements', PLACED, () =>
       this.#inOrder(specialColumn(this.#open(), ROLE_ELEMENTS)),
@@ -198,8 +201,8 @@ export class ScanSegment {
   }
 
   /**
-   * Returns a property with long values in its stored form, or null for any other property. Decodes and caches only the
-   * position of each row's value.
+   * Returns a property with long values in its stored form. Returns null if the property has no long values. Decodes
+   * and caches only where the value of each row is.
    */
   stored(key: string): StoredTexts | null {
     let held = this.#stored.get(key)
@@ -219,7 +222,7 @@ export class ScanSegment {
     return { ...column, ids }
   }
 
-  /** Returns the counts of the pairs of names and values for a column of this segment. */
+  /** Returns the number of events for each pair of a name and a value of this column. */
   pairs(column: PlacedColumn): PairCounts {
     let pairs = this.#pairs.get(column)
     if (pairs === undefined) {
@@ -230,7 +233,7 @@ export class ScanSegment {
     return pairs
   }
 
-  /** The ids of the sessions. */
+  /** The session ids of the events. */
   get sessionIds(): SessionIds {
     return this.#column('sessions', SESSION_IDS, () => {
       const stored = uuidColumn(this.#open(), SESSION_ID)
@@ -240,8 +243,8 @@ export class ScanSegment {
   }
 
   /**
-   * Releases the view, which is needed only for decoding. Keeps the view of a small segment, because opening it again
-   * would cost more than its memory.
+   * Releases the view if the segment is large. The view is only needed for decoding. That of a small segment is kept,
+   * because opening the segment again would cost more than the memory.
    */
   close(): void {
     if (this.#isLarge) this.#view = null
@@ -250,7 +253,7 @@ export class ScanSegment {
     this.#viewBytes = bytes
   }
 
-  /** Releases the view of the segment. Columns stay cached. */
+  /** Releases the view of the segment. The decoded columns stay cached. */
   releaseView(): void {
     this.#view = null
     this.bytes -= this.#viewBytes
@@ -271,13 +274,14 @@ export class ScanSegment {
   }
 
   #inOrder({ ids, values }: DenseColumn): PlacedColumn {
-    // A column without values is the same in every order.
+    // If no row has a value, the ids are all 0, and need not be put in name order.
     const isSame = values.length === 1
     return withoutEdges({ ids: isSame ? ids : inNameOrder(ids, this.nameRows), values })
   }
 
   /**
-   * Returns a column: the cached one, one that another thread has stored in shared memory, or the result of `decode`.
+   * Returns a column: the cached one, or else one that another thread has put into shared memory, or else the result of
+   * `decode`.
    */
   #column<Column>(
     name: string,
@@ -287,7 +291,7 @@ export class ScanSegment {
   ): Column {
     const held = columns.get(name)
     if (held !== undefined) {
-      // The cast is right: only this method stores columns under this name.
+      // The cast is right: under this name, only columns of this type are stored.
       if (held.block === null || this.#memory.isThere(held.block)) return held.column as Column
       this.#forget(held)
     }
@@ -333,7 +337,7 @@ export class ScanSegment {
   }
 }
 
-/** Stores times in half the memory if all of them are integer milliseconds within 49 days. */
+/** Returns times in a form that takes half the memory, if all of them are whole milliseconds within 49 days. */
 function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
   const offsets = new Uint32Array(timestamps.length)
   for (let row = 0; row < timestamps.length; row++) {

@@ -1,6 +1,6 @@
 /**
- * Assigns the rows of a segment to series. The name of an event decides to which series it may belong. The filters of
- * these series then decide to which of them it belongs.
+ * Finds the series of a query to which each row of a segment belongs. The name of an event decides to which series it
+ * may belong. Then the filters of these series decide to which of them it does belong.
  */
 import {
   type ActionStepMatch,
@@ -26,25 +26,25 @@ import type { NameCounts } from './segment-counts.ts'
 
 interface CompiledSeries {
   readonly bit: number
-  /** The event names of a series. Null: events with any name. */
+  /** The event names of a series. Null: the series has events with any name. */
   readonly names: ReadonlySet<string> | null
   readonly filter: RowFilter | null
 }
 
-/** The series of one scan. */
+/** The series of one scan, with their names and filters. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
-  /** The names of all series together. Null if a series has events with any name. */
+  /** The event names of all series together. Null: a series has events with any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /**
-   * The list that `masksOf` returns. It is reused, because creating a short list for each segment would cost more than
-   * using it.
+   * The array that `masksOf` returns. One array is reused, because creating a short array for each segment would cost
+   * more than filling it.
    */
   readonly #masks: number[] = []
   #part: Candidates | null = null
 
-  /** Throws RangeError for more than `SERIES_MAX` series. */
+  /** Throws RangeError if there are more than `SERIES_MAX` series. */
   constructor(series: readonly SeriesMatch[], facts: ScanFacts) {
     if (series.length > SERIES_MAX) throw new RangeError('too many series')
     this.#series = series.map((match, index) => compileSeries(match, 1 << index, facts))
@@ -53,8 +53,8 @@ export class ScanSeries {
   }
 
   /**
-   * Returns the number of a segment's events that belong to a series by their names. Filters can only make the number
-   * smaller.
+   * Returns the number of events in a segment that may belong to a series because of their names. Filters are not
+   * considered; they can only make the number smaller.
    */
   countOf({ counts }: NameCounts, rows: number): number {
     if (this.#names === null) return rows
@@ -64,7 +64,7 @@ export class ScanSeries {
   }
 
   /**
-   * Returns, for each name of a segment, a bit mask of the series to which events with this name may belong. The result
+   * Returns, for each name in a segment, a bit mask of the series to which events with this name may belong. The result
    * is valid until the next call.
    */
   masksOf({ values, ids }: NameRows): readonly number[] {
@@ -85,7 +85,7 @@ export class ScanSeries {
     return masks
   }
 
-  /** Removes each candidate from the series whose filters it does not pass. */
+  /** Removes each candidate from those series whose filters it does not pass. */
   restrict(candidates: Candidates): void {
     const { masks } = candidates
     for (const { bit, filter } of this.#series) {
@@ -105,8 +105,8 @@ export class ScanSeries {
   }
 
   /**
-   * If there is only one series: removes the candidates that do not pass its filter, before owners are known. Undefined
-   * if there are several series, or if `restrict` is as fast.
+   * If there is only one series: a function that removes the candidates that do not pass its filter, before the owners
+   * are known. Undefined if there are several series, or if `restrict` is as fast.
    */
   get keepOfOnly(): RowFilter['keep'] {
     return this.#series.length === 1 ? this.#series[0]?.filter?.keep : undefined
@@ -138,7 +138,7 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
     names = new Set(stepNames.filter((name) => names === null || names.has(name)))
   }
   const stepFilters = steps.map((step) => compileStep(step, steps.length === 1, facts))
-  // Steps whose only condition is the name need no filter.
+  // If the name is the only condition of all steps, no filter is needed.
   const isOnlyNames = steps.every(({ url, filter }) => url === null && filter === null)
   const areNamesAlike = isOnlyNames && stepNames.length === steps.length
   const needed = stepFilters.filter((filter) => filter !== null)
@@ -150,8 +150,8 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
 }
 
 /**
- * Compiles the conditions of a step. Returns null if every event passes. `isAlone` is true if the name of the step was
- * already checked.
+ * Returns the filter for the conditions of a step, or null if every event passes. `isAlone` is true if the name of the
+ * step need not be checked any more.
  */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []

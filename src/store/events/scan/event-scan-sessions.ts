@@ -1,7 +1,7 @@
 /**
- * Assigns numbers to the sessions of a project, in the order in which scans find them. The numbers are valid until the
- * thread clears this cache. Sessions are found by the 16 bytes of their ids, once for each segment. The texts of ids
- * are created only if a query needs them.
+ * Gives numbers to the sessions of a project, in the order in which scans find them. The numbers are valid until the
+ * thread discards them. Sessions are found by the 16 bytes of their ids, once for each segment. The texts of ids are
+ * created only if a query needs them.
  */
 import { randomFillSync } from 'node:crypto'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -13,10 +13,10 @@ import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
-/** An id begins with a time in milliseconds since 1970. The time has this number of bytes. */
+/** The number of bytes of the time with which an id begins. It is in milliseconds since 1970. */
 const TIME_BYTES = 6
 /**
- * The offset of the byte that contains the version of an id, and the bits of version 7. Only a UUID of version 7 is a
+ * Where the version of an id is: the offset of its byte, and the bits of version 7. Only a UUID of version 7 is a
  * session id (rules/analytics/session-id.ts).
  */
 const VERSION_AT = 6
@@ -24,44 +24,46 @@ const VERSION_BITS = 0xf0
 const VERSION_7 = 0x70
 const SLOTS_START = 4096
 
-/** The sessions of the events of a segment. */
+/** The sessions to which the events of a segment belong. */
 export interface SessionColumn {
-  /** For each position in name order, the index of its session in `numbers`. */
+  /** For each position in name order, the index in `numbers` of the event's session. */
   readonly ids: Uint16Array
-  /** The number of each session, or 0 for a value that is not a session id. */
+  /** The number of each session. 0 for a value that is not a session id. */
   readonly numbers: Uint32Array
 }
 
-/** The session numbers of one project, from 1. */
+/** Gives numbers to the sessions of one project, from 1 on. */
 export class SessionNumbers {
   #count = 0
-  /** The bytes of the ids: four words for each number. */
+  /** The bytes of the ids, four 32-bit words for each number. */
   #words = new Uint32Array(SLOTS_START)
-  /** A hash table from ids to numbers with linear probing. 0 marks a free slot. At most half of the slots are used. */
+  /**
+   * A hash table with linear probing, which finds the number of an id. 0 marks a free slot. At most half of the slots
+   * are used.
+   */
   #slots = new Uint32Array(SLOTS_START)
-  /** Random factors of the hash, so that clients cannot choose ids that collide. */
+  /** Random factors for the hash. A client that does not know them cannot choose ids with the same hash. */
   readonly #factors = randomFillSync(new Uint32Array(ID_WORDS)).map((factor) => factor | 1)
   /**
-   * The numbers of ids with capital letters, by id. An id with capital letters and the same id in lower case are two
-   * sessions.
+   * The numbers of those ids that contain capital letters. Such an id and the same id in lower case are two sessions.
    */
   readonly #byText = new Map<string, number>()
-  /** The start times of the sessions in `#byText`, by number. */
+  /** The start times of the sessions in `#byText`, in milliseconds since 1970, by number. */
   readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
-  /** For each column of ids: the numbers of its sessions. */
+  /** For each column of ids, the numbers of its sessions. */
   readonly #numbers = new WeakMap<object, Uint32Array>()
-  /** The id that is being looked up. */
+  /** The id that is being looked up now. */
   readonly #wanted = new Uint32Array(ID_WORDS)
   readonly #wantedBytes = new Uint8Array(this.#wanted.buffer)
 
-  /** The largest number that was assigned. */
+  /** The largest number that was given to a session. */
   get count(): number {
     return this.#count
   }
 
   /**
-   * The id of each number as text. Number 0 has no id. The cost is linear in the number of sessions that were added
+   * The text of each session id, by number. Number 0 has none. A call creates the texts of the sessions that are new
    * since the last call.
    */
   get texts(): readonly (string | undefined)[] {
@@ -73,7 +75,7 @@ export class SessionNumbers {
     return this.#texts
   }
 
-  /** Returns the start ranges (session-starts.ts) of the sessions with a 1 in `marks`. The cost is linear. */
+  /** Returns the start ranges (session-starts.ts) of the sessions that have a 1 in `marks`. Looks at every session. */
   startRangesOf(marks: Uint8Array): ReadonlySet<number> {
     const bytes = new Uint8Array(this.#words.buffer)
     const starts = new Set<number>()
@@ -91,8 +93,8 @@ export class SessionNumbers {
   }
 
   /**
-   * Returns the time with which the id of each number begins, in milliseconds since 1970. For number 0, which is not a
-   * session, it is 0.
+   * Returns, for each of these numbers, the time with which the session's id begins, in milliseconds since 1970. Number
+   * 0 is not a session, and gets 0.
    */
   beganMs(numbers: Uint32Array): Float64Array {
     const bytes = Buffer.from(this.#words.buffer)
@@ -103,8 +105,8 @@ export class SessionNumbers {
   }
 
   /**
-   * Returns the sessions of a segment. Gives numbers to new sessions. The cost of the first call for a segment is
-   * linear in the number of its sessions. Later calls use the cache.
+   * Returns the sessions of the events in a segment, and gives numbers to those that are new. The first call for a
+   * segment looks at all its sessions. Later calls use the cache.
    */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
     const stored = segment.sessionIds
@@ -147,7 +149,7 @@ export class SessionNumbers {
     return this.#numberAt(bytes, 0)
   }
 
-  /** Returns the numbers of ids, each of which has 16 bytes. Position 0 stands for no session. */
+  /** Returns the numbers of some ids, each given by 16 bytes. Index 0 of the result stands for no session. */
   #numbersOf(uuids: Uint8Array): Uint32Array {
     const numbers = new Uint32Array(1 + uuids.length / ID_BYTES)
     for (let index = 1; index < numbers.length; index++) {
@@ -192,14 +194,14 @@ export class SessionNumbers {
       Math.imul(d, factors[3] ?? 1)
     const shift = 1 + Math.clz32(this.#slots.length)
     const mask = this.#slots.length - 1
-    // Use the high bits of the sum, because they depend on all bytes of the id.
+    // The high bits of the sum are used, because they depend on all bytes of the id.
     const slots = this.#slots
     const known = this.#words
     for (let slot = (sum >>> 0) >>> shift; ; slot = (slot + 1) & mask) {
       const number = slots[slot] ?? 0
       if (number === 0) return slot
       const place = number * ID_WORDS
-      // Compare the last word first, because it differs most often.
+      // The last words are compared first, because they differ most often.
       if (
         known[place + 3] === d &&
         known[place + 2] === c &&
@@ -214,7 +216,8 @@ export class SessionNumbers {
   #enlarge(): void {
     this.#slots = new Uint32Array(this.#slots.length * 2)
     for (let number = 1; number <= this.#count; number++) {
-      // The words of a version 7 id are never all zero. If they are, the number belongs to an id with capital letters.
+      // In a UUID of version 7, this word is never 0. If it is 0, the number belongs to an id with capital letters,
+      // which is stored as text.
       const start = number * ID_WORDS
       if ((this.#words[start + 1] ?? 0) === 0) continue
       this.#slots[this.#slotOf(this.#words, start)] = number

@@ -1,5 +1,6 @@
 /**
- * Reads values of events for queries, merged over all segments. Equal values of different segments get the same number.
+ * Reads the values that queries request from events, over all segments. Equal values in different segments get the same
+ * number.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -9,19 +10,19 @@ import { type ColumnValues, idAt, type PlacedColumn, valueAt } from './event-sca
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
-/** Reads one value of each candidate. */
+/** Reads one value for each candidate. */
 export interface ValueReader {
-  /** Writes the number of each candidate's value into `target`, from index `start` on. */
+  /** Writes the number of the value of each candidate into `target`, from the index `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
-  /** Returns the column that is read. Undefined if the value does not come from a single column. */
+  /** Returns the column from which the value is read. Undefined if the value does not come from one column. */
   readonly columnOf?: (segment: ScanSegment) => PlacedColumn
-  /** Returns the number of a value in that column. Present only if `columnOf` is present. */
+  /** Returns the number of a value in the column of `columnOf`. Undefined if `columnOf` is. */
   readonly numberOf?: (stored: unknown) => number
-  /** The values by number. Value 0 is always `undefined`. */
+  /** The values, by number. The value with number 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
-/** Creates the reader of a request. `isLocal` is `areValuesLocal` of the request of the scan. */
+/** Returns a reader for a requested value. `isLocal` is the member `areValuesLocal` of the scan's request. */
 export function valueReader(request: ValueRequest, facts: ScanFacts, isLocal = false): ValueReader {
   switch (request.kind) {
     case 'event_name':
@@ -59,7 +60,7 @@ export function valueReader(request: ValueRequest, facts: ScanFacts, isLocal = f
   }
 }
 
-/** Returns a finished column of `count` rows. */
+/** Returns the column of a result, with `count` rows. */
 export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader): ValueColumn {
   return {
     ids: ids.subarray(0, count),
@@ -70,11 +71,11 @@ export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader
   }
 }
 
-/** Assigns numbers to values. Values that are equal as JSON get the same number. */
+/** Gives numbers to values. Values that are equal as JSON get the same number. */
 class Dictionary {
   readonly values: unknown[] = [undefined]
   readonly #ids = new Map<unknown, number>()
-  /** The numbers of objects and arrays, by their JSON. */
+  /** The numbers of values that are objects or arrays, by their JSON. */
   readonly #objectIds = new Map<string, number>()
 
   idOf(value: unknown): number {
@@ -95,7 +96,7 @@ class ColumnReader implements ValueReader {
   readonly columnOf: (segment: ScanSegment) => PlacedColumn
   readonly #readValue: (stored: unknown) => unknown
 
-  /** `readValue` converts a value of the column into the value that the query wants. */
+  /** `readValue` turns a value of the column into the value that the query requests. */
   constructor(
     columnOf: (segment: ScanSegment) => PlacedColumn,
     readValue: (stored: unknown) => unknown = (stored) => stored,
@@ -116,7 +117,7 @@ class ColumnReader implements ValueReader {
       target.fill(this.numberOf(undefined), start, start + count)
       return
     }
-    // For each position in the column: the number of its value plus one, or 0 if it is not known yet.
+    // For each value of the column: its number plus 1, or 0 if the number was not looked up yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
       const id = idAt(ids, first, places[index] ?? 0)
@@ -130,7 +131,10 @@ class ColumnReader implements ValueReader {
   }
 }
 
-/** Reads values without merging them over segments: the number of a value is its position in the segment. */
+/**
+ * Reads values without giving equal values of different segments the same number: the number of a value is its position
+ * in the column of the segment.
+ */
 class LocalReader implements ValueReader {
   readonly #columnOf: (segment: ScanSegment) => PlacedColumn
   #values: ColumnValues = []
@@ -156,12 +160,12 @@ class LocalReader implements ValueReader {
   }
 }
 
-/** Reads a value that depends only on a number of each candidate: its owner, or its distinct ID number. */
+/** Reads a value that depends only on the owner or on the distinct ID number of a candidate. */
 class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
   readonly #numberAt: (candidates: Candidates, index: number) => number
   readonly #readValue: (number: number) => unknown
-  /** For each owner or distinct ID number: the number of its value plus one, or 0 if it is not known yet. */
+  /** For each owner or distinct ID number: the number of its value plus 1, or 0 if it was not looked up yet. */
   #numbers = new Uint32Array(1024)
 
   constructor(

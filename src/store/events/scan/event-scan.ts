@@ -1,7 +1,7 @@
 /**
  * Scans stored events for analytic queries. It implements the interface `EventScanner` of
- * rules/analytics/event-columns.ts. Segments that cannot match are skipped, which is decided by their times and by the
- * names in their headers. Of the other segments, only the needed columns are decoded and then cached for later queries.
+ * rules/analytics/event-columns.ts. The times of a segment, and the event names in its header, decide whether it can be
+ * skipped. Of all other segments, the columns that are needed are decoded and stay cached for later queries.
  * event-scan-pass.ts describes how rows are picked. All data is read in the snapshot of the reader.
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -41,31 +41,31 @@ import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
 
 /**
- * In addition to the cache, memory for the rows of results is kept for later queries, up to the cache size divided by
- * this number.
+ * The memory for rows of results that is kept for later queries is limited to the size of the cache, divided by this
+ * number.
  */
 const ROWS_SHARE = 16
-/** In addition to the cache, values computed from events may use up to the cache size divided by this number. */
+/** The memory for values that were computed from events is limited to the size of the cache, divided by this number. */
 const VALUE_SHARE = 4
-/** The estimated bytes of a cached first timestamp. */
+/** The estimated number of bytes of a cached first timestamp. */
 const FIRST_EVENT_BYTES = 64
 
-/** The data that the scans of one thread cache between queries. */
+/** What the scans of one thread cache from query to query. */
 export class ScanStore {
   readonly tables: EventTables
   readonly segments: SegmentReader
   readonly cache: ScanCache
   readonly facts: FactCache
   readonly rows: RowPool
-  /** The maximum bytes of all cached values computed from events. */
+  /** The largest number of bytes of all cached values that were computed from events. */
   readonly valueBytesMax: number
   readonly known: KnownProjects
   readonly counts: SegmentCounts
   readonly #memory: ColumnMemory
 
   /**
-   * `cache` is the memory for decoded columns. If it is a number, the memory belongs to this thread alone and has this
-   * many bytes.
+   * `cache` is the memory for decoded columns. If it is a number, this thread has its own memory, with this number of
+   * bytes.
    */
   constructor(tables: EventTables, segments: SegmentReader, cache: number | BlockShare) {
     const [alone] = typeof cache === 'number' ? blockShares(cache, 1) : []
@@ -82,7 +82,7 @@ export class ScanStore {
     this.counts = new SegmentCounts(segments)
   }
 
-  /** The estimated bytes of cached decoded columns. */
+  /** The estimated number of bytes of the cached columns. */
   get cachedBytes(): number {
     return this.cache.bytes
   }
@@ -91,13 +91,16 @@ export class ScanStore {
     return this.cache.segmentCount
   }
 
-  /** The sizes of the caches that only this thread uses. Shared columns are reported by the owner of their memory. */
+  /**
+   * The sizes of those caches that only this thread uses. Shared columns are not included, because the owner of their
+   * memory reports them.
+   */
   get caches(): CachesOfThread {
     const { ownBytes: bytes, bytesMax } = this.cache
     return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
   }
 
-  /** Releases the memory of queries, but not the decoded columns. Do not call it while a query runs. */
+  /** Releases the memory for the results of queries. Decoded columns stay cached. Do not call it while a query runs. */
   release(): void {
     this.rows.release()
     this.facts.release()
@@ -110,7 +113,9 @@ export class ScanStore {
     return new SegmentScanner(this, limits)
   }
 
-  /** Ends the query. The results of its scanner are no longer used, and other threads may use the memory. */
+  /**
+   * Ends a query. The results of its scanner must not be used any more, because other threads may then use the memory.
+   */
   rest(): void {
     this.#memory.end()
   }
@@ -121,8 +126,8 @@ class SegmentScanner implements EventScanner {
   readonly #limits: ScanLimits
   looksAtPersons = false
   /**
-   * The facts of the project that was scanned last. They stay valid, because the snapshot does not change while the
-   * scanner is used.
+   * The facts of the project that was scanned last. They stay right as long as this scanner is used, because the
+   * snapshot does not change.
    */
   #known: ProjectFacts | null = null
 
@@ -232,8 +237,8 @@ class SegmentScanner implements EventScanner {
       else mixed.push(summary)
     }
     if (mixed.length > 0) {
-      // Some segments contain events both before and after `sinceMs`. Read their times, and cache the result for this
-      // state of the project.
+      // Some segments contain events from before and after `sinceMs`, so the times of all their events must be read.
+      // The result is cached for as long as the project stays in this state.
       const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
         return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
       })
@@ -242,7 +247,7 @@ class SegmentScanner implements EventScanner {
     return Number.isFinite(first) ? first : null
   }
 
-  /** Returns the earliest timestamp at or after `sinceMs` in some segments, or infinity if there is none. */
+  /** Returns the earliest timestamp at or after `sinceMs` in these segments, or infinity if there is none. */
   #firstSince(projectId: number, summaries: readonly SegmentSummary[], sinceMs: number): number {
     let first = Number.POSITIVE_INFINITY
     for (const { firstSequence, rows } of summaries) {
@@ -339,9 +344,9 @@ class SegmentScanner implements EventScanner {
 }
 
 /**
- * Returns the values at ascending sequence numbers, one column for each reader. `use` opens the segment of a summary
- * and passes it to a function. The cost is linear in the number of sequence numbers, plus the number of rows in their
- * segments.
+ * Returns the values of the events with these sequence numbers, which must be ascending: one column for each reader.
+ * `use` opens the segment of a summary and calls a function with it. Each segment that contains one of the sequence
+ * numbers is opened once.
  */
 function readAt(
   sequences: Uint32Array,
@@ -368,7 +373,7 @@ function readAt(
   return columns.map(({ reader, ids }) => valueColumn(ids, length, reader))
 }
 
-/** Makes the rows with these sequence numbers the candidates of the segment. */
+/** Makes the rows with these sequence numbers the candidates of a segment. */
 function makeCandidates(candidates: Candidates, sequences: Uint32Array): void {
   const { segment, places } = candidates
   const placeOfRow = segment.places

@@ -1,4 +1,4 @@
-/** Counts the values of one event property, from the columns that scans cache. */
+/** Counts the events with each value of one event property. It reads the columns that scans cache. */
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { type EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -7,8 +7,8 @@ import { heldRange, type PlacedColumn, valueAt } from './event-scan-columns.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * Returns the counts of the requested values. Throws the errors of `scanner.checkLimits`, and `DamagedRecordError`.
- * Takes about 10 us for each segment within the time range, and more if its columns are not cached.
+ * Returns the counts of the requested values. Throws the errors of `scanner.checkLimits`, and `DamagedRecordError`. It
+ * takes about 10 us for each segment in the range of time, and more if its columns are not cached.
  */
 export function countValues(
   { tables, segments, cache, counts: known }: ScanStore,
@@ -28,7 +28,7 @@ export function countValues(
     cache.use(summary, (segment) => {
       const column = segment.property(key, textOf)
       const { values } = column
-      // Position 0 stands for no value, so this column has none.
+      // Index 0 stands for no value. So if there is only one index, no event of the segment has a value.
       if (values.length === 1) return
       const rows = new Uint32Array(values.length)
       countRows(segment, query, column, rows)
@@ -41,7 +41,7 @@ export function countValues(
   return counts
 }
 
-/** Adds, for each value, the number of a segment's rows with this value to `rows`. */
+/** Adds, for each value, the number of rows in a segment that have it, to `rows`. */
 function countRows(
   { nameRows, times, summary }: ScanSegment,
   { eventNames, fromMs, toMs }: EventValueQuery,
@@ -53,7 +53,7 @@ function countRows(
   const { base, offsets } = times
   for (let name = 0; name < names.length; name++) {
     if (eventNames?.includes(String(names[name])) === false) continue
-    // Count only positions with a value.
+    // Only positions that may have a value are counted.
     const { from, to } = heldRange(column, starts[name] ?? 0, starts[name + 1] ?? 0)
     for (let place = from; place < to; place++) {
       const time = base + (offsets[place] ?? 0)

@@ -1,7 +1,7 @@
 /**
- * Tells whether earlier results about the events of a project are still valid. A merge of segments does not affect
- * results, but an erasure makes them invalid. If a distinct ID number gets another owner, this is recorded, so that
- * earlier results can be corrected.
+ * Tells whether earlier results about the events of a project are still right. Merges of segments do not matter. An
+ * erasure makes results wrong. If a distinct ID number has got another owner, this is recorded, so that earlier results
+ * can be corrected.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { type KnownEvents, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -10,25 +10,28 @@ import type { SegmentReader } from '../format/segment-reader.ts'
 import { OWNER_MOVES_MAX, SCAN_PROJECTS_MAX } from '../limits.ts'
 
 /**
- * One change of an owner takes this number of array elements: the distinct ID number, the old owner, and the new owner.
+ * The number of array elements for one change of an owner: the distinct ID number, the old owner, and the new owner.
  */
 const MOVE_NUMBERS = 3
-/** Owners are compared in blocks of this number of distinct ID numbers. */
+/** Owners are compared in blocks. This is the number of distinct ID numbers in a block. */
 const COMPARED_WORDS = 1024
 
 interface KnownProject {
   readonly owners: OwnerTable
-  /** The number of events that erasures had removed. */
+  /** The number of events that erasures had removed from the project. */
   readonly erased: number
-  /** The version of the group types in `ProjectFacts`. */
+  /** The text `groupTypesVersion` of `ProjectFacts`, which changes when a group type is deleted. */
   readonly groupTypesVersion: string
-  /** The number of the version. It is never used twice, even if the project is evicted and cached again. */
+  /**
+   * The number of the version of the project's events: a new one begins when earlier results cannot be corrected. A
+   * number is never used twice, even if the project is evicted and cached again.
+   */
   readonly version: number
-  /** All changes of owners since the version began. Each takes `MOVE_NUMBERS` elements. */
+  /** All changes of owners since the version began. Each change takes `MOVE_NUMBERS` elements. */
   readonly moves: readonly number[]
 }
 
-/** The known state of the projects that were queried last. */
+/** Remembers the state of the projects that were queried last. */
 export class KnownProjects {
   readonly #segments: SegmentReader
   readonly #known = new Map<number, KnownProject>()
@@ -38,7 +41,10 @@ export class KnownProjects {
     this.#segments = segments
   }
 
-  /** Returns the state of a project in the snapshot of `owners`. After each commit, it compares the owners once. */
+  /**
+   * Returns the state of a project's events in the snapshot of `owners`. After a commit, the first call compares all
+   * owners.
+   */
   of(projectId: number, owners: OwnerTable, groupTypesVersion = ''): KnownEvents {
     const last = this.#segments.allSummaries(projectId).at(-1)
     const erased = this.#segments.erasedOf(projectId)
@@ -54,14 +60,17 @@ export class KnownProjects {
     return { through, version: `${known.version}`, moves: known.moves.length / MOVE_NUMBERS }
   }
 
-  /** See `EventScanner.movedBehind`. It uses the owners of the last call of `of`. */
+  /**
+   * Returns the owners that have changed; see `EventScanner.movedBehind`. It describes the state of the last call of
+   * `of`.
+   */
   movedBehind(projectId: number, moves: number): Uint32Array {
     const all = this.#known.get(projectId)?.moves ?? []
     const later = all.slice(moves * MOVE_NUMBERS)
     return Uint32Array.from(later.filter((_, place) => place % MOVE_NUMBERS !== 0))
   }
 
-  /** Returns the table of owners as it was after the first `moves` changes. Copies the table. */
+  /** Returns a copy of the table of owners, in the state that it had after the first `moves` changes. */
   ownersAt(projectId: number, owners: OwnerTable, moves: number): OwnerTable {
     const all = this.#known.get(projectId)?.moves ?? []
     const words = owners.words.slice()
@@ -76,8 +85,8 @@ export class KnownProjects {
 }
 
 /**
- * Returns all changes of owners since the version began, including those up to `owners`. Returns null if anything else
- * has changed too, or if there are too many changes. Then earlier results cannot be corrected.
+ * Returns all changes of owners since the version began, up to the state `owners`. Returns null if something else has
+ * changed too, or if there are too many changes. Earlier results then cannot be corrected.
  */
 function movesUntil(
   { owners: before, moves }: KnownProject,
@@ -85,7 +94,7 @@ function movesUntil(
 ): readonly number[] | null {
   if (before === owners) return moves
   if (owners.lastDistinctId < before.lastDistinctId) return null
-  // An owner number that stood for a distinct_id without a person may now be the number of a person.
+  // An owner number that once stood for a distinct_id without a person may now be the number of a person.
   if (owners.firstPersonless !== before.firstPersonless && before.hasPersonless) return null
   if (owners.since.size !== before.since.size) return null
   for (const [distinctId, sequence] of before.since) {

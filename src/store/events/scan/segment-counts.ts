@@ -1,7 +1,7 @@
 /**
- * Counts the events of each name in a segment by reading only its header. With these counts, a scan can skip a segment
- * that has no events with a requested name. It can also count the events of a segment that lies completely within one
- * period.
+ * Tells how many events of a segment have each name, by reading only its header. With these numbers, a scan can skip a
+ * segment without any requested name. It can also count events without opening a segment, if all times of the segment
+ * are in the same period.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'
@@ -10,26 +10,31 @@ import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { SCAN_NAMES_MAX } from '../limits.ts'
 
-/** The numbers of events in one segment. */
+/** The numbers of events in one segment, by name. */
 export interface NameCounts {
-  /** The number of events by name, only for names with events. */
+  /** The number of events with each name. Names without events are missing. */
   readonly counts: ReadonlyMap<string, number>
   /** True if no event was erased. */
   readonly isWhole: boolean
 }
 
-/** Caches the counts of segments as long as their summaries exist. A segment whose rows change gets a new summary. */
+/**
+ * Caches these numbers as long as the summaries of the segments exist. If the rows of a segment change, it gets a new
+ * summary.
+ */
 export class SegmentCounts {
   readonly #tables: SegmentTables
   readonly #known = new WeakMap<SegmentSummary, NameCounts>()
-  /** Each name once, so that equal names of different segments share one text in memory. */
+  /** Each name once. Equal names of different segments then share one text in memory. */
   readonly #texts = new Map<string, string>()
 
   constructor(tables: SegmentTables) {
     this.#tables = tables
   }
 
-  /** Returns the counts of a segment. The first call reads its header. Throws `DamagedRecordError`. */
+  /**
+   * Returns the numbers of a segment. Only the first call for a segment reads its header. Throws `DamagedRecordError`.
+   */
   of(summary: SegmentSummary): NameCounts {
     const known = this.#known.get(summary)
     if (known !== undefined) return known

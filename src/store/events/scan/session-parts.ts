@@ -1,7 +1,8 @@
 /**
- * Divides events into parts by their sessions. A part contains the sessions whose ids begin with a time in a certain
- * range. So the sessions of a part are complete, and a thread decodes little more than its own part. Even if a client
- * sends an id with a wrong time, the id always belongs to the same part.
+ * Divides the events of a query into parts by their sessions, so that several threads can work on it. A part contains
+ * all sessions whose ids begin with a time in a certain range. So each session is complete in its part, and a thread
+ * decodes hardly more than the segments of its own part. The time in an id need not be right: what matters is only that
+ * an id always belongs to the same part.
  */
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -10,8 +11,8 @@ import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * Returns the times at which the parts after the first one begin. Each part gets about the same share of the events in
- * these segments.
+ * Returns the times at which all parts except the first begin. They are chosen so that each part has about the same
+ * share of the events in these segments.
  */
 export function sessionBounds(
   summaries: readonly SegmentSummary[],
@@ -30,10 +31,10 @@ export function sessionBounds(
   return bounds
 }
 
-/** One part of the sessions of a project. */
+/** One part of the sessions of a project, given by a range of time. */
 export class SessionPart {
   readonly #fromMs: number
-  /** The end of the part's time range, exclusive. */
+  /** The end of the range of time. It does not belong to the part. */
   readonly #untilMs: number
 
   constructor(fromMs: number, untilMs: number) {
@@ -54,7 +55,7 @@ export class SessionPart {
     )
   }
 
-  /** Removes candidates that are not in the part. `marks` is scratch memory. */
+  /** Removes the candidates that do not belong to the part. `marks` is memory for temporary use. */
   keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
     const { segment, places, count } = candidates
     if (this.#holdsAll(segment)) return
@@ -70,7 +71,7 @@ export class SessionPart {
     keepMarked(candidates, marks)
   }
 
-  /** Returns whether all events of a segment are in the part. */
+  /** Returns whether all events of a segment belong to the part. */
   #holdsAll(segment: ScanSegment): boolean {
     const { sessionStarts } = segment
     return (
@@ -82,7 +83,7 @@ export class SessionPart {
     )
   }
 
-  /** Returns whether the events without a session in a segment belong to the part. */
+  /** Returns whether the events of a segment that have no session belong to the part. */
   #isHome({ summary }: ScanSegment): boolean {
     return this.#has(summary.firstTimestampMs)
   }
@@ -92,7 +93,7 @@ export class SessionPart {
   }
 }
 
-/** Returns the sessions that a part of a query contains, or null if it is not limited to some sessions. */
+/** Returns the sessions to which a part of a query is limited, or null if it is not limited to sessions. */
 export function sessionPart(part: EventPart | undefined): SessionPart | null {
   if (part?.by !== 'sessions' || part.count === 1) return null
   const { index, bounds = [] } = part

@@ -1,7 +1,7 @@
 /**
  * A blocked Bloom filter for 64-bit fingerprints. All bits of a fingerprint are in one block of 64 bytes, so a lookup
- * reads only one CPU cache line. With 12 bits per fingerprint, about 1 in 150 lookups of an absent fingerprint is a
- * false positive.
+ * reads only one cache line of the CPU. With 12 bits for each fingerprint, about 1 in 150 lookups of a fingerprint that
+ * is not in the set says "perhaps present".
  */
 
 const BITS_PER_ENTRY = 12

@@ -2,24 +2,26 @@
  * Calculates fingerprints of events for the uuid index:
  *
  *   high half   depends on project and uuid, so that an event is found by its uuid
- *   low half    also depends on name and distinct_id, so that many events with the same uuid do not slow down
+ *   low half    depends on name and distinct_id too, so that many events with the same uuid do not slow down
  *               the duplicate check
  *
  * Each store has a random seed, so that clients cannot choose uuids that collide.
  */
 
-/** Calculates fingerprints. `high` and `low` are the result of the last call, as signed 32-bit numbers. */
+/**
+ * Calculates fingerprints. After a call of `compute`, `high` and `low` contain the result, as signed 32-bit numbers.
+ */
 export class UuidFingerprint {
   readonly #seed: number
   high = 0
   low = 0
 
-  /** `seed` is any 32-bit number, which stays the same for the life of a store. */
+  /** `seed` is any 32-bit number. It must stay the same for the life of a store. */
   constructor(seed: number) {
     this.#seed = seed | 0
   }
 
-  /** Calculates the fingerprint of an event. The 16 bytes of its uuid begin at `offset`. */
+  /** Calculates the fingerprint of an event. The 16 bytes of the event's uuid begin at `offset`. */
   compute(
     projectId: number,
     uuid: Uint8Array,

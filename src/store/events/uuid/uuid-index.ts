@@ -1,13 +1,14 @@
 /**
- * The uuid index of the writing thread. For a fingerprint, it returns the events that may have it. The newest entries
- * are in a table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one
- * level are merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per
- * entry), so a new event usually costs no read.
+ * The uuid index of the writing thread, by which duplicates are found. For the fingerprint of an event
+ * (uuid-fingerprint.ts), it returns the events that may have the same one. The newest entries are in a table in memory.
+ * A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one level are merged into one
+ * run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per entry), so a new event
+ * usually costs no read.
  *
  *   table in memory  --flush-->  runs of level 0  --merge 8-->  runs of level 1  --merge 8-->  ...
  *
- * A result is only a candidate: the caller reads the event and compares it. After a crash the table is rebuilt from the
- * events after the last run, and an unfinished merge starts again.
+ * A result is only a candidate: the caller must read the event and compare it. After a crash, the table is built again
+ * from the events after the last run, and an unfinished merge starts again.
  */
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
@@ -28,7 +29,7 @@ import {
 import { UuidTable } from './uuid-table.ts'
 
 const RUNS_PER_MERGE = 8
-/** A merge checks the clock after this number of entries. */
+/** The number of entries after which a merge checks whether its time is over. */
 const SLICE_ENTRIES = 8192
 
 /** The options of the index. The sizes are for tests. */
@@ -37,7 +38,7 @@ export interface UuidIndexOptions {
   readonly tableEntriesMax?: number
   readonly runsPerMerge?: number
   /**
-   * Receives the error of each damaged run. The run is left unchanged. If this is not given, damage throws
+   * Receives an error for each damaged run. The run stays as it is. Without this function, damage throws
    * `DamagedRecordError`.
    */
   readonly onDamage?: DamageListener
@@ -51,13 +52,16 @@ interface LoadedRun {
 
 interface Merge {
   readonly sources: readonly LoadedRun[]
-  /** For each source with entries left: a cursor at its next entry. Null before the first entry is read. */
+  /**
+   * A cursor for each run that still has entries to merge. It is at the next entry. Null before the merge has read
+   * anything.
+   */
   cursors: RunCursor[] | null
   readonly writer: RunWriter
   readonly level: number
 }
 
-/** The index of the writing thread. */
+/** The uuid index of the writing thread. There is one for each store. */
 export class UuidIndex {
   readonly #tables: UuidTables
   readonly #table = new UuidTable()
@@ -65,14 +69,17 @@ export class UuidIndex {
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
-  /** Runs that are not merged any more, because a merge of them has failed on a damaged run. */
+  /** Runs that must not be merged any more, because a merge with them has met damage. */
   readonly #unmergeable = new Set<LoadedRun>()
   readonly #onDamage: DamageListener
-  /** The numbers of runs that are not published, or no longer, and whose chunks are still to be removed. */
+  /** The numbers of runs that are not published, or not any more. Their chunks must be removed. */
   #leftovers: number[]
   #nextRun: number
 
-  /** Loads the directories and filters, at about 2 ms per million entries. Throws `DamagedRecordError`. */
+  /**
+   * Reads the directories and filters of all runs, which takes about 2 ms for a million entries. Throws
+   * `DamagedRecordError`.
+   */
   constructor(tables: UuidTables, options: UuidIndexOptions = {}) {
     this.#tables = tables
     this.#tableEntriesMax = options.tableEntriesMax ?? UUID_TABLE_ENTRIES_MAX
@@ -88,14 +95,14 @@ export class UuidIndex {
     this.#nextRun = Math.max(0, ...numbers, ...stored) + 1
   }
 
-  /** The number of entries in memory. */
+  /** The number of entries in the table in memory. */
   get tableEntries(): number {
     return this.#table.count
   }
 
   /**
-   * The bytes of the table in memory and of all filters. `bytesMax` limits only the table. The filters grow with the
-   * number of events.
+   * The number of bytes of the table in memory and of all filters. `bytesMax` is the limit for the table only. The
+   * filters grow with the number of events.
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
@@ -112,7 +119,7 @@ export class UuidIndex {
     this.#table.add(high, low, sequence)
   }
 
-  /** Adds the events of a stored segment from `firstRow` on. */
+  /** Adds the events in the rows of a stored segment, from `firstRow` on. */
   addRows(view: SegmentView, firstRow: number, fingerprint: UuidFingerprint): void {
     const { projectId, firstSequence, rows } = view.summary
     const { names, distinctIds } = view
@@ -127,7 +134,7 @@ export class UuidIndex {
   }
 
   /**
-   * Appends the sequence number of every event that may have the fingerprint to `found`. The halves are signed numbers.
+   * Appends the sequence numbers of all events that may have the fingerprint to `found`. The halves are signed numbers.
    */
   find(high: number, low: number, found: number[]): void {
     this.#table.find(high, low, found)
@@ -136,14 +143,14 @@ export class UuidIndex {
     }
   }
 
-  /** True if the table is full. `flush` must then be called in this commit. */
+  /** True if the table is full. `flush` must then be called as part of the commit. */
   get isFull(): boolean {
     return this.#table.count >= this.#tableEntriesMax
   }
 
   /**
-   * Writes the table in memory to disk as a run. Call it only within a write transaction, in which the caller also
-   * updates `indexedRows`.
+   * Writes the table in memory to the disk as a run. Call it only within a write transaction. In the same transaction,
+   * the caller must update `indexedRows`.
    */
   flush(): void {
     const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
@@ -159,7 +166,7 @@ export class UuidIndex {
   }
 
   /**
-   * Does maintenance: removes outdated chunks, or merges runs until `isOver` returns true. Call it only within a write
+   * Removes chunks that are no longer needed, or merges runs, until `isOver` returns true. Call it only within a write
    * transaction.
    */
   maintain(isOver: () => boolean): void {
@@ -177,7 +184,7 @@ export class UuidIndex {
   }
 
   /**
-   * Merges entries until `isOver` returns true. Returns whether all entries of the merge were read. Throws
+   * Merges entries until `isOver` returns true. Returns whether the merge has read all its entries. Throws
    * `DamagedRecordError`.
    */
   #readSlices(merge: Merge, isOver: () => boolean): boolean {
@@ -196,7 +203,7 @@ export class UuidIndex {
   }
 
   /**
-   * Stops a merge because of damage, and leaves its runs unchanged. They are still searched. A search that meets the
+   * Gives up a merge that has met damage. Its runs stay as they are and are still searched. A search that meets the
    * damage reports it.
    */
   #abandon({ sources, writer }: Merge): void {
@@ -210,8 +217,8 @@ export class UuidIndex {
   }
 
   /**
-   * Returns the runs of the next merge, or null if there is none: the oldest runs of the lowest level that has enough
-   * runs.
+   * Returns the runs to merge next: the oldest ones of the lowest level that has enough runs. Returns null if no level
+   * has enough.
    */
   #mergeable(): readonly LoadedRun[] | null {
     const sound = this.#runs.filter((run) => !this.#unmergeable.has(run))
@@ -248,7 +255,7 @@ export class UuidIndex {
   }
 }
 
-/** Creates the filter of a run from its entries. Throws `DamagedRecordError`. */
+/** Creates the filter of a run from the run's entries. Throws `DamagedRecordError`. */
 function makeFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const filter = UuidFilter.forEntries(run.entries)
   const cursor = new RunCursor(tables, run)

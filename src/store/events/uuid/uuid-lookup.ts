@@ -1,6 +1,6 @@
 /**
- * Finds an event by its uuid, for readers. Searches first the newest segments, which no run of the uuid index covers
- * yet, and then the runs.
+ * Finds an event by its uuid, for readers. First it searches the newest segments, whose events are not in a run of the
+ * uuid index yet. Then it searches the runs.
  */
 import { readNumber } from '../../lmdb/event-state.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -11,7 +11,7 @@ import { SAME_UUID_MAX } from '../limits.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadRuns, RunCursor, type UuidRun } from './uuid-run.ts'
 
-/** An event, as a row of a segment. */
+/** An event, given as a row of a segment. */
 export interface FoundRow {
   readonly view: SegmentView
   readonly row: number
@@ -28,7 +28,10 @@ export class UuidLookup {
     this.#segments = segments
   }
 
-  /** Returns the newest event with a uuid of 16 bytes, erased or not, or null. Throws `DamagedRecordError`. */
+  /**
+   * Returns the newest event with a uuid, which has 16 bytes. The event may be erased. Returns null if there is none.
+   * Throws `DamagedRecordError`.
+   */
   newest(projectId: number, uuid: Uint8Array): FoundRow | null {
     const counters = loadCounters(this.#tables.projects, projectId)
     const seed = readNumber(this.#tables.state, 'seed')
@@ -41,8 +44,8 @@ export class UuidLookup {
 
   /**
    * Returns whether the runs contain an erased event with this uuid. The uuid itself was erased, and only its
-   * fingerprint is left. The result is wrong if another erased event had the same fingerprint. The chance of this is
-   * one in billions. Throws `DamagedRecordError`.
+   * fingerprint is left. If another erased event had the same fingerprint, the result is wrong, but the chance of this
+   * is one in billions. Throws `DamagedRecordError`.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     const rows = loadCounters(this.#tables.projects, projectId)?.rows ?? 0
@@ -55,14 +58,14 @@ export class UuidLookup {
     })
   }
 
-  /** Returns the directories of all runs. Directories that are cached are not read again. */
+  /** Returns the directories of all runs. Only those that are not cached are read. */
   runs(): readonly UuidRun[] {
     const runs = loadRuns(this.#tables, this.#runs)
     this.#runs = new Map(runs.map((run) => [run.number, run]))
     return runs
   }
 
-  /** Searches the events that no run contains yet, newest first. */
+  /** Searches the events that are not in a run yet, newest first. */
   #findUnindexed(
     projectId: number,
     uuid: Uint8Array,
@@ -92,10 +95,11 @@ export class UuidLookup {
     return null
   }
 
-  /** Returns the sequence numbers of events in the runs that may have a uuid, newest first. */
+  /** Returns the sequence numbers of the events in the runs that may have a uuid, newest first. */
   #sequences(projectId: number, uuid: Uint8Array, seed: number): readonly number[] {
     const fingerprint = new UuidFingerprint(seed)
-    // Search only by the high half of the fingerprint, which does not depend on name and distinct_id.
+    // Only the high half of the fingerprint is used. The low half also depends on name and distinct_id, which are not
+    // known here.
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {

@@ -7,8 +7,8 @@
  *   uuid_runs     run -> version u8, level u8, reserved u16, entries u32, filter words u32,
  *                        then the high and low half of the first entry of each chunk
  *
- * The record in `uuid_runs` publishes a run. Chunks without such a record are leftovers. An entry does not say to which
- * project its sequence number belongs: the reader of an entry reads the event and compares it.
+ * A run is published by its record in `uuid_runs`. Chunks without such a record are leftovers. An entry does not say to
+ * which project its sequence number belongs. So a reader that has found an entry must read the event and compare it.
  */
 import { DamagedRecordError } from '../../faults.ts'
 import { bytesOf } from '../../lmdb/codec.ts'
@@ -20,30 +20,33 @@ const FORMAT_VERSION = 1
 const HEAD_BYTES = 12
 const KIND_ENTRIES = 0
 const KIND_FILTER = 1
-/** The number of entries in a chunk. With it, a sealed chunk just fits into two pages of LMDB. */
+/** The number of entries in a chunk. With this number, a chunk and its checksum just fit into two pages of LMDB. */
 const CHUNK_ENTRIES = 680
 const ENTRY_BYTES = 12
 /**
- * The number of bytes in a chunk of a filter. With it, a sealed chunk just fits into sixteen pages of LMDB. It is a
- * whole number of blocks of the filter.
+ * The number of bytes in a chunk of a filter. With this number, a chunk and its checksum just fit into sixteen pages of
+ * LMDB, and a chunk contains whole blocks of the filter.
  */
 const FILTER_CHUNK_BYTES = 65_472
 
-/** The tables of the index. */
+/** The tables in which the runs are stored. */
 export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 
 /** The directory of a published run. */
 export interface UuidRun {
   readonly number: number
-  /** How many times the entries of the run were merged. Runs of one level are merged into a run of the next level. */
+  /**
+   * The number of merges that the entries of the run have gone through. The runs of one level are merged into a run of
+   * the next level.
+   */
   readonly level: number
   readonly entries: number
   readonly filterWords: number
-  /** The high and low half of the first entry of each chunk, one after another. */
+  /** For each chunk, the high and the low half of its first entry, one after another. */
   readonly firsts: Uint32Array
 }
 
-/** Returns all published runs, oldest first. Runs in `known` are not read again. Throws `DamagedRecordError`. */
+/** Returns all published runs, oldest first. The runs in `known` are not read again. Throws `DamagedRecordError`. */
 export function loadRuns(
   tables: UuidTables,
   known: ReadonlyMap<number, UuidRun> = new Map(),
@@ -104,7 +107,7 @@ export class RunCursor {
     this.run = run
   }
 
-  /** Moves to the next entry. Returns false after the last one. */
+  /** Moves to the next entry. Returns false if there is none. */
   next(): boolean {
     this.#index++
     while (this.#index >= this.#count) {
@@ -114,7 +117,7 @@ export class RunCursor {
     return true
   }
 
-  /** Moves to the first entry that is not less than a fingerprint. Returns false if there is none. */
+  /** Moves to the first entry that is not less than a fingerprint. Returns false if all entries are less. */
   seek(high: number, low: number): boolean {
     if (!this.#open(this.#chunkBefore(high, low))) return false
     let start = 0
@@ -136,8 +139,8 @@ export class RunCursor {
   }
 
   /**
-   * Appends the sequence numbers of up to `limit` entries to `found`. The entries must have this high half, and this
-   * low half unless it is null.
+   * Appends the sequence numbers of entries to `found`, at most `limit` of them: those with this high half and this low
+   * half. If `low` is null, the low half does not matter.
    */
   collect(
     high: number,
@@ -154,8 +157,8 @@ export class RunCursor {
   }
 
   /**
-   * Returns the last chunk whose first entry is less than a fingerprint. Entries with exactly this fingerprint may
-   * begin in this chunk.
+   * Returns the number of the last chunk whose first entry is less than a fingerprint. Entries with exactly this
+   * fingerprint may begin in this chunk.
    */
   #chunkBefore(high: number, low: number): number {
     const { firsts } = this.run
@@ -200,7 +203,7 @@ export class RunWriter {
   #count = 0
   #entries = 0
 
-  /** `entries` is the maximum number of entries that will be added. */
+  /** `entries` is the largest number of entries that will be added. */
   constructor(tables: UuidTables, number: number, entries: number) {
     this.#tables = tables
     this.number = number
@@ -216,7 +219,10 @@ export class RunWriter {
     this.filter.add(high | 0, low | 0)
   }
 
-  /** Stores the remaining entries, the filter and the directory. The commit of the transaction publishes the run. */
+  /**
+   * Stores the entries that are left, the filter and the directory. The run is published when the transaction is
+   * committed.
+   */
   publish(level: number): UuidRun {
     if (this.#count > 0) this.#storeChunk()
     const { words } = this.filter
@@ -251,14 +257,14 @@ export class RunWriter {
 }
 
 /**
- * Removes up to `limit` chunks of an unpublished run. Returns true if no chunk is left. Call it only within a write
- * transaction.
+ * Removes chunks of a run that is not published, at most `limit` of them. Returns true if no chunk is left. Call it
+ * only within a write transaction.
  */
 export function removeChunks(tables: UuidTables, run: number, limit: number): boolean {
   return removeRange(tables.uuid_chunks, { ...keysOf(run), limit }) < limit
 }
 
-/** Returns the numbers of the runs that have chunks, published or not. */
+/** Returns the numbers of all runs that have chunks, published or not. */
 export function loadChunkRuns(tables: UuidTables): readonly number[] {
   const numbers: number[] = []
   let from = 0

@@ -1,33 +1,36 @@
 /**
- * The newest entries of the uuid index in memory, as a hash table with linear probing. If a fingerprint is added twice,
- * it is stored twice. Single entries are never removed.
+ * A hash table in memory, with linear probing, that contains the newest entries of the uuid index. If a fingerprint is
+ * added twice, it is stored twice. Single entries are never removed; only the whole table is cleared.
  *
  *   #words   high | low | sequence   high | low | sequence   0 | 0 | 0   ...      three words for each slot
  */
 
 const SLOTS_FIRST = 4096
-/** The number of buckets for sorting. A bucket contains the entries whose fingerprints begin with the same 16 bits. */
+/**
+ * The number of buckets into which entries are divided to sort them. A bucket contains the entries whose fingerprints
+ * begin with the same 16 bits.
+ */
 const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
 /**
- * Buckets with more entries than this are sorted by `sortMany`. In a full table, a bucket usually has about eight
+ * A bucket with more entries than this is sorted by `sortMany`. In a full table, a bucket usually has about eight
  * entries.
  */
 const INSERTED_ENTRIES = 64
 /**
- * The number of words of an entry: high half, low half and sequence number. They are adjacent, so that reading an entry
- * takes one memory access.
+ * The number of 32-bit words of an entry: high half, low half and sequence number. They are adjacent, so that an entry
+ * is read with one access to memory.
  */
 const ENTRY_WORDS = 3
 
-/** A table of fingerprints. It grows as needed, with 12 bytes per slot and at most half of the slots in use. */
+/** A table of fingerprints. It grows as needed. A slot takes 12 bytes, and at most half of the slots are in use. */
 export class UuidTable {
   count = 0
-  /** A sequence number of 0 marks a free slot. */
+  /** The slots. A slot is free if its sequence number is 0. */
   #words = new Uint32Array(SLOTS_FIRST * ENTRY_WORDS)
   #mask = SLOTS_FIRST - 1
 
-  /** Returns the bytes of a table with this many entries. */
+  /** Returns the number of bytes that a table with this number of entries takes. */
   static bytesOf(entries: number): number {
     return 2 ** Math.ceil(Math.log2(2 * Math.max(entries, SLOTS_FIRST / 2))) * ENTRY_WORDS * 4
   }
@@ -48,7 +51,7 @@ export class UuidTable {
     words[word + 2] = sequence
   }
 
-  /** Appends the sequence number of every entry with this fingerprint to `found`. */
+  /** Appends the sequence numbers of all entries with this fingerprint to `found`. */
   find(high: number, low: number, found: number[]): void {
     const words = this.#words
     let slot = low & this.#mask
@@ -92,7 +95,7 @@ export class UuidTable {
     }
   }
 
-  /** Returns the start of each bucket, in the order of the first bits of the fingerprint. */
+  /** Returns the index at which each bucket begins, in the order of the first bits of the fingerprints. */
   #bucketStarts(): Uint32Array {
     const starts = new Uint32Array(BUCKETS + 1)
     const words = this.#words
@@ -119,7 +122,7 @@ export class UuidTable {
   }
 }
 
-/** Sorts the entries from `start` to `end` by (high, low), in place. */
+/** Sorts the entries from `start` to `end` by their high halves and then by their low halves, in place. */
 function sortEntries(entries: Uint32Array, start: number, end: number): void {
   if (end - start > INSERTED_ENTRIES) {
     sortMany(entries.subarray(start * ENTRY_WORDS, end * ENTRY_WORDS))
@@ -144,13 +147,13 @@ function sortEntries(entries: Uint32Array, start: number, end: number): void {
   }
 }
 
-/** Returns whether the entry that begins at a word comes after a fingerprint. */
+/** Returns whether the entry that begins at the word with this index comes after a fingerprint. */
 function isBehind(entries: Uint32Array, word: number, high: number, low: number): boolean {
   const other = entries[word] ?? 0
   return other > high || (other === high && (entries[word + 1] ?? 0) > low)
 }
 
-/** Sorts many entries, which only occur if many events share a uuid. */
+/** Sorts many entries. A bucket has many only if many events have the same uuid. */
 function sortMany(entries: Uint32Array): void {
   const copy = entries.slice()
   const places = Uint32Array.from(

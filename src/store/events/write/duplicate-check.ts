@@ -1,7 +1,8 @@
 /**
  * Checks whether an event is a duplicate of another event that is already stored or waits for the next commit. A
- * duplicate has the same uuid, name and distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only
- * returns candidates, because different events can have the same fingerprint.
+ * duplicate has the same uuid, name and distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index
+ * returns only candidates, because different events can have the same fingerprint. This class compares them with the
+ * event.
  */
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
@@ -9,8 +10,8 @@ import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
 
 /**
- * Returns whether an event counts as erased. The test needs its sequence number, distinct ID number and name, and
- * sometimes its time.
+ * Returns whether an event counts as erased. The test needs the event's sequence number, distinct ID number and name,
+ * and sometimes its time.
  */
 export type ErasedTest = (
   projectId: number,
@@ -19,7 +20,7 @@ export type ErasedTest = (
   timestampMs: () => number,
 ) => boolean
 
-/** Compares an event with the events at given sequence numbers. */
+/** Compares an event with the events that have given sequence numbers. */
 export class DuplicateCheck {
   readonly #segments: SegmentTables
   readonly #isErased: ErasedTest
@@ -30,11 +31,15 @@ export class DuplicateCheck {
     this.#isErased = isErased
   }
 
-  /** Returns whether the event is at one of these sequence numbers of the project. Throws `DamagedRecordError`. */
+  /**
+   * Returns whether one of the events with these sequence numbers is the same as the given one. Throws
+   * `DamagedRecordError`.
+   */
   isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
     const { projectId } = project
     for (const sequence of sequences) {
-      // The candidate may belong to another project, so this project may have no such sequence number.
+      // Entries of the index do not name their project. So the candidate may belong to another project, and its
+      // sequence number may be too large for this one.
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
       if (pending === false) continue
@@ -52,12 +57,12 @@ export class DuplicateCheck {
     return false
   }
 
-  /** Discards the decoded segments. Call it after segments were rewritten. */
+  /** Discards the segments that stay decoded. Call it after segments were rewritten. */
   forget(): void {
     this.#views = []
   }
 
-  /** Returns the stored segment of an event. The segments used last stay decoded. */
+  /** Returns the stored segment that contains an event. The segments that were used last stay decoded. */
   #viewOf(projectId: number, sequence: number): SegmentView {
     const known = this.#views.find((view) => view.holds(projectId, sequence))
     if (known !== undefined) return known

@@ -1,7 +1,7 @@
 /**
- * Erases events. A job (identity/erasure-records.ts) goes through the segments of its project in order and removes the
- * contents of matching rows. After each segment, one transaction stores the rewritten segment and the progress of the
- * job.
+ * Erases events. An erasure job (identity/erasure-records.ts) goes through the segments of its project in order and
+ * removes the contents of the matching rows. For each segment, one transaction stores the rewritten segment and the
+ * progress of the job.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -37,20 +37,18 @@ import { appendSegment } from './segment-merge.ts'
  */
 const AWAY_AGAIN_MS = 5000
 
-/** The options of the erasure of events. */
+/** What the erasure of events needs. */
 export interface EventErasureOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly encoder: SegmentEncoder
   readonly projectOf: (projectId: number) => OpenProject
   readonly onDamage: DamageListener
-  /**
-   * True if there are copies of the events elsewhere. A job then ends only after its events are erased from the copies.
-   */
+  /** True if ClickHouse has copies of the events. A job then ends only when its events are erased there too. */
   readonly hasCopies: boolean
 }
 
-/** A job that is going through the segments. */
+/** The job that is going through the segments now. */
 interface RunningJob {
   open: OpenJob
   readonly match: ErasureMatch
@@ -61,9 +59,9 @@ export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
-  /** The earliest time of the next attempt, as a value of `performance.now()`. */
+  /** The time of `performance.now()` before which no further attempt is made. */
   #againAtMs = 0
-  /** The jobs that are ordered but not complete, first by project and then by number. */
+  /** The matches of the jobs that are ordered but not complete, by project and by the number of the job. */
   readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
   readonly #carriedOut: ErasedJob[]
 
@@ -73,21 +71,21 @@ export class EventErasure {
     const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
     const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
-    // A job may be complete in this store while its events are not erased from the copies yet.
+    // Such a job may already be complete in this store, while ClickHouse still has its events.
     if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
     const keys = new Set(carriedOut.map((key) => key.toString('hex')))
     this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))
     for (const job of this.#waiting) this.order(job)
   }
 
-  /** Records a job as ordered; see `WarehouseWriter.order`. */
+  /** Makes the events of a job count as erased from now on; see `WarehouseWriter.order`. */
   order({ projectId, number, job }: ErasureJob): void {
     const newJobs = () => new Map<number, ErasureMatch>()
     const ordered = getOrAdd(this.#ordered, projectId, newJobs)
     getOrAdd(ordered, number, () => erasureMatch(job))
   }
 
-  /** Returns whether an event counts as erased, even if it is still stored. */
+  /** Returns whether an event counts as erased, although it may still be stored. */
   isOrdered(
     projectId: number,
     sequence: number,
@@ -102,12 +100,12 @@ export class EventErasure {
     return false
   }
 
-  /** Returns and clears the list of jobs whose events are erased from this store; see `WarehouseWriter`. */
+  /** Returns the jobs whose events were erased from this store since the last call; see `WarehouseWriter`. */
   takeCarriedOut(): readonly ErasedJob[] {
     return this.#carriedOut.splice(0)
   }
 
-  /** Records that the events of these jobs are erased from the copies; see `WarehouseWriter`. */
+  /** Must be called when ClickHouse has no events of these jobs any more; see `WarehouseWriter`. */
   forgetCopies(jobs: readonly ErasedJob[]): void {
     const { environment } = this.#options
     if (jobs.length === 0) return
@@ -116,18 +114,18 @@ export class EventErasure {
     })
   }
 
-  /** Adds stored jobs to the queue. */
+  /** Adds jobs that are stored to the queue. */
   add(jobs: readonly OpenJob[]): void {
     this.#waiting.push(...jobs)
   }
 
-  /** True if a segment can be processed now. False while the erasure waits for the warehouse. */
+  /** True if the next segment can be processed now. False while the erasure waits for the warehouse to answer. */
   get hasWork(): boolean {
     const isThere = this.#running !== null || this.#waiting.length > 0
     return isThere && performance.now() >= this.#againAtMs
   }
 
-  /** Processes one segment. Returns true if the segment was rewritten. Takes about 0.2 s for the largest segment. */
+  /** Processes the next segment. Returns true if it was rewritten. It takes about 0.2 s for the largest segment. */
   step(): boolean {
     const next = this.#running === null ? this.#waiting.shift() : undefined
     if (next !== undefined) this.#running = { open: next, match: erasureMatch(next.job) }
@@ -148,7 +146,8 @@ export class EventErasure {
         ) ?? false
       )
     } catch (cause) {
-      // A `ServiceError` means that the warehouse cannot return the moved columns now. Any other error is a fault.
+      // A `ServiceError` means that the warehouse cannot return the moved columns now, so the job tries again later.
+      // Any other error is a fault.
       if (!(cause instanceof ServiceError)) throw cause
       job.open = before
       this.#againAtMs = performance.now() + AWAY_AGAIN_MS
@@ -181,7 +180,7 @@ export class EventErasure {
     const deleted = matchedRows(job.match, view)
     if (deleted === null) return false
     const count = countRows(deleted)
-    // Also mark the rows that were erased earlier: they have no contents to copy.
+    // Also mark the rows that were erased earlier, because they have no contents that could be copied.
     for (const [row, id] of view.distinctIds.entries()) if (id === 0) deleted[row] = 1
     const project = projectOf(projectId)
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))

@@ -1,6 +1,6 @@
 /**
- * Moves most columns of a segment to the warehouse, which has a complete copy of them (format/away-columns.ts). The
- * segment is rewritten with the remaining columns.
+ * Removes most columns of a segment of which ClickHouse has a complete copy, so that they are only there
+ * (format/away-columns.ts). The segment is rewritten with the other columns.
  */
 import type { CopiedSegment } from '../../../ports/warehouse.ts'
 import { seal } from '../../lmdb/codec.ts'
@@ -18,14 +18,14 @@ import {
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** A segment in its old form, and the segment without the columns that were moved. */
+/** A segment as it is stored, and the same segment without the columns that were moved. */
 export interface Reduced {
   readonly view: SegmentView
   readonly segment: EncodedSegment
 }
 
 /**
- * Returns the segment without the columns that the warehouse has. Returns null if the segment changed after it was
+ * Returns a segment without the columns that ClickHouse has. Returns null if the segment has changed since it was
  * compared with the copy. Throws `DamagedRecordError`.
  */
 export function withoutCopied(
@@ -41,7 +41,7 @@ export function withoutCopied(
   const { directory, contents } = keptOf(view)
   const groups = contents.map((content, group) => {
     const place = groupKey(projectId, firstSequence, group)
-    // Do not compress the group with the last bytes of uuids, because they are random.
+    // The group with the last bytes of uuids is not compressed, because they are random.
     const stored = encodeGroup(content, group === RAW_GROUP ? null : QUALITY_SMALL)
     return { key: place, value: seal(place, ...stored) }
   })
@@ -56,7 +56,7 @@ export function withoutCopied(
 const INDEX_GROUP = 0
 const RAW_GROUP = 1
 
-/** Returns the parts of the segment that stay, in two groups. */
+/** Returns those parts of the segment that stay, divided into two groups. */
 function keptOf(view: SegmentView): { directory: Directory; contents: readonly Buffer[] } {
   const groups: [Buffer[], Buffer[]] = [[], []]
   const lengths = [0, 0]

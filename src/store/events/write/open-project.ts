@@ -1,4 +1,4 @@
-/** The state of one project in the writing thread: its counters and its uncommitted events. */
+/** The state of one project in the writing thread: its counters, and its events that are not committed yet. */
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
 import type { ProjectCounters } from '../format/event-projects.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
@@ -6,7 +6,7 @@ import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.t
 import { QUALITY_FAST } from '../format/segment-format.ts'
 import type { RowIdentity } from '../format/segment-view.ts'
 
-/** An encoded segment that waits for the commit, with the columns that the duplicate check needs. */
+/** An encoded segment that waits for the commit. The columns that the duplicate check needs are kept beside it. */
 interface PendingSegment {
   readonly segment: EncodedSegment
   readonly uuids: Uint8Array
@@ -19,11 +19,11 @@ interface PendingSegment {
 /** One project in the writing thread. */
 export class OpenProject {
   readonly projectId: number
-  /** The stored counters. `takePending` advances them. */
+  /** The counters as they are stored. `takePending` counts the events of a commit. */
   readonly counters: ProjectCounters
-  /** The sequence number of the newest event, including uncommitted ones. */
+  /** The sequence number of the newest event, which may not be committed yet. */
   rows: number
-  /** For each position in `builder.names`, counted from 1: the hash of the name. */
+  /** The hash of each name in `builder.names`, by the position of the name, from 1 on. */
   nameHashes: number[] = []
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null
@@ -46,14 +46,16 @@ export class OpenProject {
     return this.#distinctIds.textOf(this.projectId, distinctId)
   }
 
-  /** Releases the memory of the builder, which must be empty. */
+  /** Releases the memory of the builder, which must have no rows. */
   releaseBuilder(): void {
     this.#builder?.release()
     this.#builder = null
     this.nameHashes = []
   }
 
-  /** Encodes the rows of the builder as a segment that waits for the commit. Returns the bytes of the segment. */
+  /**
+   * Encodes the rows of the builder as a segment that waits for the commit. Returns the number of bytes of the segment.
+   */
   encode(encoder: SegmentEncoder): number {
     const { builder } = this
     const { rows } = builder
@@ -82,7 +84,10 @@ export class OpenProject {
     return segments
   }
 
-  /** Returns whether an uncommitted event has the given identity. Returns null if the event is committed. */
+  /**
+   * Returns whether the event with a sequence number has this identity. Only events that are not committed yet are
+   * compared. For a committed event, returns null.
+   */
   isPendingRow(sequence: number, row: RowIdentity): boolean | null {
     if (sequence <= this.counters.rows) return null
     for (const { segment, uuids, distinctIds, nameIds, names } of this.#pending) {
@@ -103,7 +108,7 @@ export class OpenProject {
     )
   }
 
-  /** Returns the time of an uncommitted event. */
+  /** Returns the time of an event that is not committed yet. */
   pendingTimeOf(sequence: number): number {
     for (const { segment, timestamps } of this.#pending) {
       const index = sequence - segment.firstSequence

@@ -5,7 +5,7 @@
  * merges segments while the store is idle. The key formats are in keys.ts.
  *
  * After any method has thrown, the caller must close this object and open a new one, which continues after the last
- * commit. The `StepGuard` keeps a failed maintenance step from running again immediately.
+ * commit. If a maintenance step has failed, the `StepGuard` prevents that it runs again immediately.
  */
 import { SYSTEM_CLOCK } from '../../../base/clock.ts'
 import type { DiskRoom } from '../../../base/disk-room.ts'
@@ -60,27 +60,27 @@ import {
 } from '../format/event-projects.ts'
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
-/** The options of the store. The sizes are for tests. */
+/** The options of the writer. Those that set sizes are for tests. */
 export interface ProcessingWriterOptions
   extends Omit<SegmentWriterOptions, 'environment' | 'distinctIds' | 'countersOf' | 'projectIds'> {
   readonly dataDir: string
   readonly isFlushDeferred?: boolean
   readonly distinctIdCacheBytesMax?: number
-  /** The maximum number of bytes for cached persons and groups. */
+  /** The largest number of bytes that the cached persons and groups may have. */
   readonly personCacheBytesMax?: number
   readonly warningLinesMax?: number
   /** The part of the store that stores events. Default: segments in the same environment. */
   readonly warehouse?: WarehouseWriter
-  /** Receives the events, persons and definitions that commits have stored. */
+  /** Receives what each commit has stored: events, persons and definitions. */
   readonly outbox?: OutboxWriter | undefined
-  /** See `EnvironmentOptions`. */
+  /** Has the same meaning as in `EnvironmentOptions`. */
   readonly diskRoom?: DiskRoom | undefined
-  /** See `FreePageReleaseOptions`. */
+  /** Has the same meaning as in `FreePageReleaseOptions`. */
   readonly lockDescriptor?: number | undefined
   readonly releasedBytesMin?: number | undefined
 }
 
-/** The number of events of a block that are stored so far, and how many of them were dropped. */
+/** The number of events of a block that are already stored, and the number of those that were dropped. */
 export type BlockPart = Pick<Standing, 'done' | 'dropped'>
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -92,7 +92,7 @@ export interface EventInput extends EventIdentity {
   readonly isHistorical: boolean
 }
 
-/** Stores events. A data directory has one writer, in one thread. */
+/** Stores events, persons, warnings and dead letters. A data directory has one writer, in one thread. */
 export class ProcessingWriter {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
@@ -102,30 +102,30 @@ export class ProcessingWriter {
   readonly #warnings: WarningLog
   readonly #referred: ReferredTexts
   readonly deadLetters: DeadLetters
-  /** The events that were accepted but not stored. Additions wait for the next commit. */
+  /** The events that were accepted but are not stored. What is added here waits for the next commit. */
   readonly dropped: DroppedWriter
-  /** The part of the store that stores events. */
+  /** The part of the store that stores events (ports/warehouse.ts). */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
   readonly #freePages: FreePageRelease
   readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
-  /** The projects whose cohorts or group types were changed by commits. Clear the set after reading it. */
+  /** The projects in which commits have changed cohorts or group types. Clear the set after reading it. */
   readonly changedDefinitions = new Set<number>()
-  /** The projects that received events or commands since the last commit. */
+  /** The projects that had events or commands since the last commit. */
   readonly #touched = new Set<number>()
   #current = 0
   /** Returns the largest stored distinct ID number of the project `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #standing: Standing
   /**
-   * The time of the log, in milliseconds: the arrival time of the newest record that was read from the log. It does not
-   * depend on the clock of this machine.
+   * The time of the log, in milliseconds: the time at which the newest record that was read from the log had arrived.
+   * The clock of this machine does not matter.
    */
   #logTimeMs: number
   #witness: Witness
 
-  /** Opens or creates the environment. Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
+  /** Opens the environment, or creates it. Throws `DamagedRecordError`. It takes about 0.2 s for 10 million events. */
   constructor(options: ProcessingWriterOptions) {
     this.#environment = new Environment({
       dataDir: options.dataDir,
@@ -174,20 +174,20 @@ export class ProcessingWriter {
       })
   }
 
-  /** Returns the position in the log up to which everything is stored. */
+  /** Returns the number of the last block of the log whose events are all stored. */
   readPosition(): number {
     return this.#standing.position
   }
 
-  /** The part of the block after `readPosition` that is already stored. */
+  /** How much of the block after `readPosition` is already stored. */
   get part(): BlockPart {
     return this.#standing
   }
 
   /**
-   * Adds an event. Returns false if it is a duplicate: an event with the same project, uuid, name and distinct_id. The
-   * event becomes visible with `commit`. If the method throws, nothing was added. Source: docs/compatibility/events.md,
-   * "Duplicates".
+   * Adds an event. Returns false if it is a duplicate: an event with the same project, uuid, name and distinct_id.
+   * Readers see the event after `commit`. If the method throws, nothing was added. Source:
+   * docs/compatibility/events.md, "Duplicates".
    */
   add(input: EventInput): boolean {
     const admission = this.admit(input)
@@ -198,8 +198,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The first step of `add`: checks for duplicates. Returns null if the event is a duplicate. `append` is the second
-   * step, which adds the event.
+   * The first step of `add`: checks whether the event is a duplicate, and returns null if it is. Otherwise `append`,
+   * the second step, can add the event.
    */
   admit(input: EventIdentity): Admission | null {
     const { event, projectId, cells } = input
@@ -212,7 +212,7 @@ export class ProcessingWriter {
     return this.warehouse.admit(input, distinctId, ids.wasAdded)
   }
 
-  /** The second step of `add`; see `WarehouseWriter.append`. */
+  /** The second step of `add`: adds an event that was admitted; see `WarehouseWriter.append`. */
   append(
     input: EventIdentity,
     admission: Admission,
@@ -226,7 +226,7 @@ export class ProcessingWriter {
       this.#tell(input, admission, createdAtMs, personMode, isHistorical)
   }
 
-  /** Passes an event to the outbox, if there is one that wants the event. */
+  /** Passes an event to the outbox, if there is an outbox and one of its subscribers wants the event. */
   #tell(
     { projectId, event, cells, uuidBytes, uuidOffset }: EventIdentity,
     admission: Admission,
@@ -263,8 +263,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Returns the persons of a project. Their changes are stored with the next commit. `admission` passes on the distinct
-   * ID number of an admitted event, so that it need not be looked up again.
+   * Returns the persons of a project. Their changes are stored by the next commit. With `admission`, the distinct ID
+   * number of an event that was admitted need not be looked up again.
    */
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
@@ -273,30 +273,31 @@ export class ProcessingWriter {
     return persons
   }
 
-  /** Adds a warning to the next commit. */
+  /** Adds a warning. The next commit stores it. */
   addWarning(projectId: number, arrivedAtMs: number, warning: IngestionWarning): void {
     this.#warnings.add(projectId, arrivedAtMs, warning)
   }
 
-  /** Adds a dead letter to the next commit, with the time of the log. `raw` is copied. */
+  /** Adds a dead letter, with the time of the log. The next commit stores it. The bytes in `raw` are copied. */
   addDeadLetter(letter: DeadLetter): void {
     this.deadLetters.add(letter, this.#logTimeMs)
   }
 
   /**
-   * Begins a block whose last record arrived at `atMs`. This is then the time of the log until the next block begins.
+   * Begins a block of the log. `atMs` is the time at which its last record arrived. Until the next block begins, this
+   * is the time of the log.
    */
   beginBlock(atMs = this.#logTimeMs): void {
     this.#logTimeMs = atMs
   }
 
-  /** Ends a block, and deletes the records of dropped events that are too old at the time of the log. */
+  /** Ends a block, and removes those records of dropped events that are too old at the time of the log. */
   endBlock(): void {
     this.dropped.expire(this.#logTimeMs)
   }
 
   /**
-   * Applies the erasures that commands have ordered for a project. From now on, all earlier events that they cover
+   * Applies the erasures that commands have ordered for a project. From now on, all earlier events that they are about
    * count as erased, even if they are still stored.
    */
   noteErasures(projectId: number): void {
@@ -306,8 +307,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The estimated memory of everything that was added since the last commit, in bytes. A commit releases it, and is
-   * possible between any two events. Costs a few additions.
+   * The estimated memory of everything that was added since the last commit, in bytes. A commit releases this memory.
+   * It is possible between any two events. Reading the number costs a few additions.
    */
   get gatheredBytes(): number {
     return (
@@ -320,15 +321,15 @@ export class ProcessingWriter {
     )
   }
 
-  /** The estimated bytes of cached persons and groups. The cost grows with the number of cached persons. */
+  /** The estimated number of bytes of the cached persons and groups. Looks at every cached person. */
   get cachedBytes(): number {
     return this.#persons.cachedBytes
   }
 
   /**
-   * Stores, in one transaction, everything that was added, the position in the log, the position in the shared log of a
-   * cluster, and the state of the log and of the environment `flags`. `part` says how much of the block after the
-   * position is included. Throws the errors of LMDB.
+   * Stores, in one transaction: everything that was added, the position in the log, the position in the shared log of a
+   * cluster, and how far the log and the environment `flags` are. `part` says how much of the block after the position
+   * is stored too. Throws the errors of LMDB.
    */
   commit(
     position: number,
@@ -372,8 +373,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores the state of the log and of the environment `flags`, if it is newer than the stored one. Used when there is
-   * nothing to commit.
+   * Stores how far the log and the environment `flags` are, unless that is stored already. Used when there is nothing
+   * to commit.
    */
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
@@ -383,15 +384,16 @@ export class ProcessingWriter {
     })
   }
 
-  /** True if there is maintenance work for persons. */
+  /** True if `fold` has something to do. */
   get mayFold(): boolean {
     return (this.#persons.mayFold || this.#properties.hasWork) && !this.#guard.isPaused('fold')
   }
 
   /**
    * Folds some persons in a transaction of its own: applies their waiting changes (*deltas*) to their records. If no
-   * person has deltas, updates the stored counts of the properties of some persons instead. Returns the number of folded
-   * persons, 1 if properties were counted, and 0 if there was nothing to do. Do not call it between `add` and `commit`.
+   * person has deltas, updates the stored counts of the properties of some persons instead. Returns the number of
+   * folded persons, or 1 if properties were counted, or 0 if there was nothing to do. Do not call it between `add` and
+   * `commit`.
    */
   fold(): number {
     if (this.#guard.isPaused('fold')) return 0
@@ -416,7 +418,7 @@ export class ProcessingWriter {
   }
 
   /**
-   * Evicts everything that can be read again. Does nothing between `add` and `commit`, because the added data is not
+   * Evicts everything that is only cached. Does nothing between `add` and `commit`, because what was added is not
    * stored yet.
    */
   release(): void {
@@ -426,7 +428,7 @@ export class ProcessingWriter {
     this.warehouse.release?.()
   }
 
-  /** See `Environment.reusableBytes`. */
+  /** Returns the same as `Environment.reusableBytes`. */
   reusableBytes(): number {
     return this.#environment.reusableBytes()
   }
@@ -436,17 +438,17 @@ export class ProcessingWriter {
     return this.#touched.size === 0 && this.#freePages.run(deadlineMs, isBusy)
   }
 
-  /** See `FreePageRelease.takeNews`. */
+  /** Returns the same as `FreePageRelease.takeNews`. */
   takeReleaseNews(): ReleaseNews | null {
     return this.#freePages.takeNews()
   }
 
-  /** See `Environment.room`. */
+  /** Returns the same as `Environment.room`. */
   room(): ReturnType<Environment['room']> {
     return this.#environment.room()
   }
 
-  /** Closes the environment. Uncommitted data is discarded. */
+  /** Closes the environment. What was added but not committed is lost. */
   async close(): Promise<void> {
     this.#outbox?.discard()
     await this.#referred.close()
@@ -458,8 +460,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Returns the state of the store after a commit. Caches of persons stay valid while neither `position` nor `folds`
-   * changes.
+   * Returns the progress to store with a commit. Readers compare `position` and `folds` to find out whether their
+   * cached persons are still right, so at least one of them must change.
    */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {
     const isSame = position === this.#standing.position

@@ -1,6 +1,6 @@
 /**
  * Merges small segments (segment-merge.ts). Merges run one at a time, each in its own transaction, so a reader sees
- * either the old segments or the merged segment. A damaged segment is reported once and left unchanged.
+ * either the old segments or the merged one. If a segment is damaged, it is reported once and stays as it is.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { attempt, type DamageListener, type StepGuard } from '../../faults.ts'
@@ -15,23 +15,23 @@ import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
-/** The size that the list gives to a segment that must not be merged. It is larger than any segment. */
+/** The number of rows that the list contains for a segment that must not be merged. No real segment is so large. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
-/** The options of the compactor. */
+/** What a `SegmentCompactor` needs. */
 export interface CompactorOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
   readonly onDamage: DamageListener
-  /** Pauses merges that failed. A merge is identified by the first sequence number of its segments. */
+  /** Pauses merges that have failed. It identifies a merge by the first sequence number of the merged events. */
   readonly guard: StepGuard
 }
 
 interface ProjectSegments {
   readonly segments: SegmentSize[]
-  /** The sequence number of the newest event that the list includes. */
+  /** The sequence number up to which the list contains the segments. */
   rows: number
 }
 
@@ -45,7 +45,7 @@ export class SegmentCompactor {
     this.#options = options
   }
 
-  /** Records that a project has new segments. */
+  /** Must be called when a project has new segments. */
   note(project: OpenProject): void {
     this.#waiting.add(project)
   }
@@ -54,7 +54,7 @@ export class SegmentCompactor {
     return this.#waiting.size > 0
   }
 
-  /** Checks one project and does at most one merge. Returns true if it merged. */
+  /** Looks for a merge that is worthwhile and makes it. Makes at most one merge. Returns true if it has made one. */
   step(): boolean {
     for (const project of this.#waiting) {
       const list = this.#refresh(project)
@@ -65,7 +65,7 @@ export class SegmentCompactor {
     return false
   }
 
-  /** Returns the segments of the project, including those added since the last call. */
+  /** Returns the list of a project's segments, after it has added those that are new since the last call. */
   #refresh(project: OpenProject): ProjectSegments {
     const list = getOrAdd(this.#lists, project, (): ProjectSegments => ({ segments: [], rows: 0 }))
     const { segments, onDamage } = this.#options
@@ -73,12 +73,12 @@ export class SegmentCompactor {
     const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows, isAway } of added) {
       const gapStart = list.rows + 1
-      // A gap means that a segment is damaged. The segments before and after the gap must not be merged.
+      // A gap shows that a segment is damaged. The segments before the gap must not be merged with those after it.
       if (firstSequence !== gapStart) {
         list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-      // If columns of a segment were moved to the warehouse, exclude it from merges: it is full, and a merge would have
-      // to fetch its columns.
+      // A segment whose columns were moved to the warehouse is never merged: it is full, and a merge would have to
+      // fetch its columns.
       list.segments.push({ firstSequence, rows: isAway ? UNMERGEABLE_ROWS : rows })
       list.rows = firstSequence + rows - 1
     }
@@ -86,8 +86,8 @@ export class SegmentCompactor {
   }
 
   /**
-   * Runs a merge, unless it is paused after a failure. If it is paused, its first segment is excluded, so that the
-   * segments after it can be merged.
+   * Makes a merge. If this merge is paused because it has failed before, it is not made. Its first segment is then
+   * excluded from merges, so that the segments after it can be merged.
    */
   #tryMerge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
     const { guard } = this.#options
@@ -110,7 +110,7 @@ export class SegmentCompactor {
       const ownBytes = attempt(() => {
         const view = segments.segmentAt(project.projectId, firstSequence)
         const { valueBytes } = view
-        // Do not merge a segment that is at least half full.
+        // A segment that is at least half full is not merged.
         if (valueBytes > SEGMENT_BYTES_TARGET / 2 || view.summary.isAway) return null
         if (bytes + valueBytes <= SEGMENT_BYTES_TARGET) {
           appendSegment(builder, view)
@@ -137,7 +137,9 @@ export class SegmentCompactor {
   }
 }
 
-/** Replaces segments by one segment, and updates the counters. Call it only within a write transaction. */
+/**
+ * Replaces several segments by one, and updates the counters of the project. Call it only within a write transaction.
+ */
 export function replaceSegments(
   tables: SegmentTables,
   projects: Table,

@@ -1,8 +1,8 @@
 /**
- * Plans and performs merges of small segments. Small commits create small segments, which cost a header each and
+ * Plans and makes merges of small segments. Small commits create small segments. Each of them needs a header, and they
  * compress badly. Neighboring segments that are smaller than a certain size are merged when together they reach this
- * size. There are several such sizes: 16 rows, and then always 16 times as many. So an event is rewritten at most three
- * times, and only once if commits contain some hundred events.
+ * size. There are several such sizes: 16 rows, then 16 times as many, and so on. So an event is rewritten at most three
+ * times. If each commit contains some hundred events, it is rewritten only once.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
@@ -19,22 +19,25 @@ import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
-/** A merge joins at least this many segments, unless fewer of them nearly fill a segment. */
+/**
+ * The smallest number of segments that a merge joins. Fewer segments are joined only if together they nearly fill a
+ * segment.
+ */
 const SOURCES_MIN = 16
 /**
- * A column may be stored as a plain list if the list is not larger than the dictionary of its values, multiplied by
- * this factor, plus this many bytes.
+ * A column may be stored as a plain list if the list has at most this many times the bytes of the column's dictionary,
+ * plus `REPEATED_BYTES_IGNORED`.
  */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
 
-/** The size of a segment, for planning merges. */
+/** The number of rows of a segment, for planning merges. */
 export interface SegmentSize {
   readonly firstSequence: number
   readonly rows: number
 }
 
-/** The segments `start` to `end - 1` of a list. */
+/** The segments to merge, given by their indexes in the list: from `start` to `end - 1`. */
 export interface MergePlan {
   readonly start: number
   readonly end: number
@@ -42,7 +45,7 @@ export interface MergePlan {
 
 /**
  * Returns the next merge of a project, or null if none is worthwhile. `segments` are in the order of their sequence
- * numbers. `rowsTarget` is the number of rows of a full segment. Costs a few passes over the list.
+ * numbers. `rowsTarget` is the number of rows of a full segment. It goes through the list a few times.
  */
 export function planMerge(
   segments: readonly SegmentSize[],
@@ -50,7 +53,7 @@ export function planMerge(
 ): MergePlan | null {
   const rowsMax = Math.min(rowsTarget * 2, SEGMENT_ROWS_MAX)
   for (let size = TIER_FACTOR; ; size *= TIER_FACTOR) {
-    // Do not merge segments that are at least half full.
+    // A segment that is at least half full is not merged.
     const below = Math.min(size, rowsTarget / 2)
     const plan = planTier(segments, below, rowsTarget)
     if (plan !== null) return plan
@@ -59,7 +62,10 @@ export function planMerge(
   return planStrays(segments, rowsTarget / 2, rowsMax)
 }
 
-/** Returns the first series of neighboring segments, all smaller than a size, that is worth merging. */
+/**
+ * Returns the first series of neighboring segments that is worth merging. Each of them has fewer rows than `below`.
+ * Returns null if there is none.
+ */
 function planTier(
   segments: readonly SegmentSize[],
   below: number,
@@ -86,8 +92,8 @@ function planTier(
 }
 
 /**
- * Returns a merge that appends the small segments between two full segments to the first of the two. Otherwise, these
- * small segments would never be merged.
+ * Returns a merge that appends the small segments between two full segments to the first of the two. They would
+ * otherwise never be merged. Returns null if there are none.
  */
 function planStrays(
   segments: readonly SegmentSize[],
@@ -111,8 +117,9 @@ function planStrays(
 }
 
 /**
- * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their position, because
- * positions are sequence numbers, but lose their contents: distinct ID number 0, no name, no uuid and no properties.
+ * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their position, because it
+ * determines the sequence number. But they lose their contents: their distinct ID number becomes 0, and they have no
+ * name, no uuid and no properties.
  */
 export function appendSegment(
   builder: SegmentBuilder,
@@ -144,12 +151,12 @@ export function appendSegment(
     )
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
-  // If no row remains, read no column, because columns might have to be fetched from the warehouse.
+  // If all rows are deleted, no column is read, because columns might have to be fetched from the warehouse.
   if (deleted?.every((mark) => mark === 1) !== true) appendColumns(builder, view, first, deleted)
 }
 
 /**
- * Returns the earliest timestamp of the rows that remain, so that the header does not reveal the time of an erased
+ * Returns the earliest timestamp of the rows that are not deleted. The header must not reveal the time of an erased
  * event.
  */
 function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
@@ -230,7 +237,7 @@ function appendValues(target: ColumnBuilder, column: ColumnView, first: number):
   }
 }
 
-/** Returns whether a list with one value for each row would be clearly larger than the column's dictionary. */
+/** Returns whether a list with one value for each row would be much larger than the column's dictionary. */
 function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   if (present.length <= values.length) return false
   const sizes = values.map(valueBytes)
@@ -240,7 +247,9 @@ function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   return listBytes > valuesBytes * REPEATED_PART + REPEATED_BYTES_IGNORED
 }
 
-/** Collects the values of a property that cannot have a column of its own in the merged segment. */
+/**
+ * Collects the values of a property that gets no column of its own in the merged segment, because there are too many.
+ */
 function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => string): void {
   const isMirror = column.entry.mode === MODE_MIRROR
   for (const [index, row] of column.present.entries()) {

@@ -36,18 +36,20 @@ import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
 import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** If the uuid index has this many runs, a commit merges some of them, even if the store is busy. */
+/** If the uuid index has more runs than this, a commit merges some of them at once, even if the store is busy. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
 /**
- * The estimated memory of a row before it is encoded: the bytes of a row without properties, plus a factor times the
- * bytes of its properties as JSON.
+ * What a row is estimated to take in memory before it is encoded: `ROW_MEMORY_BYTES`, and `VALUE_MEMORY_FACTOR` times
+ * the bytes of its JSON.
  */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
-/** An entry of the uuid index takes at most this number of bytes on the disk, including its share of the filter. */
+/** The largest number of bytes that an entry of the uuid index takes on the disk, including its share of the filter. */
 const INDEX_ENTRY_BYTES = 32
-/** The maximum time for which one call of `maintain` erases events, in milliseconds. New events wait for this time. */
+/**
+ * The longest time, in milliseconds, for which one call of `maintain` erases events. New events have to wait for it.
+ */
 const ERASURE_BUDGET_MS = 100
 
 /** The options of the segment writer. */
@@ -55,7 +57,8 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly environment: Environment<EventsTable>
   readonly distinctIds: DistinctIds
   /**
-   * Returns the counters of a project. This class updates the counters that concern segments. The caller stores them.
+   * Returns the counters of a project. This class changes those counters that are about segments. The caller stores
+   * them.
    */
   readonly countersOf: (projectId: number) => ProjectCounters
   /** The projects that have counters. */
@@ -63,15 +66,13 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly clock?: Clock
   /** The number of rows of a full segment. */
   readonly segmentRowsTarget?: number
-  /**
-   * True if there are copies of the events, such as a warehouse, from which they must also be erased. Default: false.
-   */
+  /** True if ClickHouse has copies of the events, from which they must be erased too. Default: false. */
   readonly hasCopies?: boolean | undefined
-  /** Receives the error of each damaged record that a merge or the opening of the store skips. */
+  /** Receives an error for each damaged record that is skipped by a merge or when the store is opened. */
   readonly onDamage?: DamageListener
-  /** Pauses maintenance steps that failed. Default: no step is paused. */
+  /** Pauses maintenance steps that have failed. Default: no step is paused. */
   readonly guard?: StepGuard
-  /** See `NameKeeperOptions`. */
+  /** Has the same meaning as in `NameKeeperOptions`. */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
 }
 
@@ -99,18 +100,18 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #onDamage: DamageListener
   readonly #guard: StepGuard
   readonly #projects = new Map<number, OpenProject>()
-  /** The projects with events that no run of the uuid index covers. */
+  /** The projects that have events which are in no run of the uuid index yet. */
   readonly #unindexed = new Set<OpenProject>()
-  /** The projects that received events since the last commit. */
+  /** The projects that got events since the last commit. */
   readonly #touched = new Set<OpenProject>()
-  /** The estimated bytes of the rows in builders, and of the encoded segments that wait for the commit. */
+  /** The estimated number of bytes of the rows in builders, and of the encoded segments that wait for the commit. */
   #builderBytes = 0
   #encodedBytes = 0
   readonly #found: number[] = []
   readonly #duplicates: DuplicateCheck
   readonly #erasure: EventErasure
   #current: OpenProject | null = null
-  /** The object that `admit` returns. It is reused, because a new object for each event would be expensive. */
+  /** The object that `admit` returns. One object is reused, because a new one for each event would be expensive. */
   readonly #admission: RowAdmission = { distinctId: 0, nameId: 0, high: 0, low: 0 }
 
   /** Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
@@ -217,8 +218,8 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /**
-   * Returns whether the disk has enough space to write the table of the uuid index as a run. Without enough space, the
-   * table grows in memory, up to twice its usual size.
+   * Returns whether the table of the uuid index may be written to the disk as a run. If the disk has too little space
+   * for it, the table grows in memory instead, up to twice its usual size, and is written then.
    */
   #mayFlushIndex(): boolean {
     const { tableEntries } = this.#index
@@ -230,7 +231,7 @@ export class SegmentWriter implements WarehouseWriter {
     return this.#openProject(projectId).rows
   }
 
-  /** The cost grows with the number of projects. */
+  /** True if every builder with rows is at least half full. Looks at every project that got events. */
   get isFull(): boolean {
     for (const { builder } of this.#touched) {
       if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
@@ -314,7 +315,10 @@ export class SegmentWriter implements WarehouseWriter {
     this.#duplicates.forget()
   }
 
-  /** A step takes up to 50 ms and does not disturb readers. A step that is paused after a failure is skipped. */
+  /**
+   * Makes maintenance steps until the time is over. A step takes up to 50 ms and does not disturb readers. A step that
+   * is paused after a failure is skipped.
+   */
   maintain(budgetMs: number, isErasingOnly = false): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const guard = this.#guard
@@ -332,7 +336,8 @@ export class SegmentWriter implements WarehouseWriter {
     if (this.#mayIndex) this.#maintainIndex(deadline - this.#clock.monotonic())
     const hasWork = this.#mayErase || this.#compactor.hasWork || this.#mayIndex
     const mayName = !guard.isPaused('names')
-    // Collect names only when nothing is left to merge or erase: merges and erasures change segments again.
+    // Names are collected only when there is nothing left to merge or erase, because merges and erasures change
+    // segments again.
     if (!hasWork && mayName && this.#names.hasWork) {
       guard.run('names', () => this.#names.run(() => this.#clock.monotonic() >= deadline))
     }
@@ -382,7 +387,7 @@ export class SegmentWriter implements WarehouseWriter {
     return project
   }
 
-  /** Adds the events that no run contains yet to the table of the uuid index. */
+  /** Adds those events of a project that are in no run yet to the table of the uuid index. */
   #indexTail(project: OpenProject, onDamage: DamageListener): void {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return

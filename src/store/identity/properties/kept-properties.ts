@@ -1,7 +1,8 @@
 /**
- * Stores the last count of the properties of a project's persons (property-keeper.ts), so that queries for their names
- * or for values of one property read only a few persons. A count is valid until a person is deleted. A reader adds the
- * names of properties that appeared since the count.
+ * Stores the last count of the properties of a project's persons: for each property, the number of persons that have
+ * it, and that have each of its values. property-keeper.ts makes the counts. With a count, a query for the names of
+ * properties, or for the values of one, reads only a few persons. A count is valid until a person is deleted. A reader
+ * adds the names of properties that have appeared since the count.
  *
  * Table `kept_properties`: project u32 -> MessagePack of `[version, newest person number, deletions, PackedCounts]`.
  * The properties can be counted again at any time, so a damaged record is ignored.
@@ -28,7 +29,7 @@ import {
 import { type PackedCounts, PropertyCounts } from './property-counts.ts'
 
 const VERSION = 1
-/** Recently changed persons are looked up in this number of blocks of changes, newest first. */
+/** To find persons that have changed recently, this number of the newest blocks of changes is read. */
 const RECENT_BLOCKS = 8
 
 type Packed = readonly [
@@ -38,17 +39,17 @@ type Packed = readonly [
   counts: PackedCounts,
 ]
 
-/** The stored count of a project. */
+/** The stored count of the properties of one project. */
 export interface KeptProperties {
-  /** The largest person number when the count began. Newer persons are not counted. */
+  /** The largest person number when the count began. Persons with larger numbers are not counted. */
   readonly lastPerson: number
   readonly deletions: number
   readonly counts: PropertyCounts
 }
 
 /**
- * Returns the stored count of a project, or null if there is no readable record. Takes about 1 ms for 1000 names and
- * values.
+ * Returns the stored count of a project, or null if there is none that can be read. It takes about 1 ms for 1000 names
+ * and values.
  */
 export function loadKeptProperties(
   tables: Pick<EventTables, 'kept_properties'>,
@@ -60,7 +61,7 @@ export function loadKeptProperties(
     () => undefined,
   )
   if (record === null) return null
-  // `storeKeptProperties` wrote the record, and the checksum guarantees that it is unchanged.
+  // The cast is right: `storeKeptProperties` wrote the record, and its checksum matches.
   const [version, lastPerson, deletions, counts] = record as Packed
   if (version !== VERSION) return null
   return { lastPerson, deletions, counts: PropertyCounts.restored(counts) }
@@ -77,8 +78,9 @@ export function storeKeptProperties(
 }
 
 /**
- * Returns the counts of person properties in a large project, without reading all persons. Names that appeared recently
- * are included. Returns null if the project has few persons, or if there is no valid count. It takes some milliseconds.
+ * Returns how many persons of a large project have each property, without reading all persons. Names that appeared
+ * recently are included. Returns null if the project has few persons, or if there is no valid count. It takes some
+ * milliseconds.
  */
 export function countedProperties(tables: EventTables, projectId: number): PropertyCounts | null {
   const counters = loadPersonCounters(tables.person_projects, projectId)
@@ -101,8 +103,8 @@ export function countedProperties(tables: EventTables, projectId: number): Prope
 }
 
 /**
- * Returns whether the persons of a project are too many or too large to read all of them for a list. It takes some
- * milliseconds.
+ * Returns whether the persons of a project are so many, or so large, that a request should use the stored count instead
+ * of reading all of them. It takes some milliseconds.
  */
 export function areMany(
   tables: EventTables,
@@ -124,7 +126,7 @@ function bytesOf({ jsonBytes, changesJson, deltas }: PersonRecord): number {
   return jsonBytes + (changesJson?.length ?? 0) + deltas.length
 }
 
-/** Returns the numbers of the persons that were added or changed most recently. */
+/** Returns the numbers of some persons that were added or changed most recently. */
 function recentPersons(tables: EventTables, projectId: number): ReadonlySet<number> {
   const newest = {
     start: pairKey(projectId, NUMBER_MAX),
@@ -146,8 +148,9 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 }
 
 /**
- * Counts persons from the number `from` downwards. `next` of the result is the number from which to continue, or null
- * if all persons or `bytesMax` bytes of them were counted.
+ * Counts the properties of at most `personsMax` persons, from the person number `from` downwards, and stops when they
+ * have more than `bytesMax` bytes. If `isOver` ends the count earlier, `next` of the result is the person number with
+ * which to continue. Otherwise it is null.
  */
 export function countPersons(
   tables: EventTables,

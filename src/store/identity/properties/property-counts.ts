@@ -1,6 +1,6 @@
 /**
- * Counts properties: the number of persons or groups that have each property, its type, and its values if there are
- * only a few.
+ * Counts properties: for each one, the number of persons or groups that have it, and its type. If a property has only a
+ * few values, it also counts the persons or groups for each value.
  */
 import {
   type PropertyFacts,
@@ -16,7 +16,7 @@ import {
   SHOWN_VALUE_UNITS_MAX,
 } from '../limits.ts'
 
-/** The facts about a property. */
+/** A property, and the number of persons or groups that have it. */
 export type CountedFacts = PropertyFacts & { readonly count: number }
 
 interface Counted {
@@ -24,13 +24,13 @@ interface Counted {
   count: number
   type: PropertyType | null
   /**
-   * The number of persons or groups for each value as text. Null if the values are not counted, or if there are too
-   * many.
+   * For each value, as text, the number of persons or groups that have it. Null if the values are not counted, or if
+   * there are too many.
    */
   values: Map<string, number> | null
 }
 
-/** The form in which counts are stored. */
+/** The form in which counts are stored: one entry for each property. */
 export type PackedCounts = readonly (readonly [
   name: string,
   count: number,
@@ -38,9 +38,12 @@ export type PackedCounts = readonly (readonly [
   values: readonly (readonly [text: string, count: number])[] | null,
 ])[]
 
-/** Counted for each name in addition to its length, so that the number of short names is limited too. */
+/** What each name counts for in addition to its length, so that the number of short names is limited too. */
 const NAME_UNITS = 40
-/** When the limit is reached, the rarest names are removed until this fraction of the limit is left. */
+/**
+ * When the limit for names and values is reached, the rarest names are removed until this fraction of the limit is
+ * left.
+ */
 const FILLED_SHARE = 1 / 2
 
 /** Counts persons or groups by their properties. */
@@ -48,7 +51,7 @@ export class PropertyCounts {
   #all = new Map<string, Counted>()
   readonly #countsValues: boolean
   readonly #unitsMax: number
-  /** The UTF-16 units of names and values. */
+  /** The number of UTF-16 code units of all names and values, as they count towards the limit. */
   #units = 0
 
   constructor(countsValues = false) {
@@ -56,7 +59,7 @@ export class PropertyCounts {
     this.#unitsMax = countsValues ? COUNTED_UNITS_MAX : PROPERTY_NAMES_UNITS_MAX
   }
 
-  /** Restores packed counts. */
+  /** Returns counts from the form in which `pack` has returned them. */
   static restored(packed: PackedCounts): PropertyCounts {
     const counts = new PropertyCounts(true)
     for (const [name, count, type, values] of packed) {
@@ -67,7 +70,7 @@ export class PropertyCounts {
     return counts
   }
 
-  /** Returns the counts in the form that `restored` takes. */
+  /** Returns the counts in the form in which they are stored; see `restored`. */
   pack(): PackedCounts {
     return [...this.#all.values()].map(({ name, count, type, values }) => {
       return [name, count, type, values && [...values]] as const
@@ -79,12 +82,12 @@ export class PropertyCounts {
     for (const name in properties) this.#add(name, properties[name])
   }
 
-  /** Counts those properties that are not in `known`. */
+  /** Counts one person or group, but only those of its properties that are not in `known`. */
   addNew(properties: Readonly<Record<string, unknown>>, known: PropertyCounts): void {
     for (const name in properties) if (!known.#all.has(name)) this.#add(name, properties[name])
   }
 
-  /** Adds the counts of another object, without its values. */
+  /** Adds the counts of another object to these. The counts of its values are not added. */
   merge({ facts }: PropertyCounts): void {
     for (const { name, count, type } of facts) {
       const isNew = !this.#all.has(name)
@@ -101,7 +104,7 @@ export class PropertyCounts {
   }
 
   /**
-   * For each value of a property as text, the number of persons or groups that have it. Null if the values were not
+   * For each value of a property, as text, the number of persons or groups that have it. Null if the values were not
    * counted.
    */
   valuesOf(name: string): ReadonlyMap<string, number> | null {

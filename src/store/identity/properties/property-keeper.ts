@@ -1,7 +1,7 @@
 /**
  * Counts the properties of the persons of large projects (kept-properties.ts) while the thread is idle, some
- * milliseconds at a time. After persons have changed, their properties are counted again. Each count is followed by a
- * pause of two hundred times its duration.
+ * milliseconds at a time. If persons have changed, the properties of the project are counted again. After each count
+ * there is a pause, two hundred times as long as the count took.
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -16,11 +16,11 @@ import {
 } from './kept-properties.ts'
 import { PropertyCounts } from './property-counts.ts'
 
-/** The length of the pause as a multiple of the time that the count took, and the minimum pause in milliseconds. */
+/** The length of the pause after a count: a multiple of the time that the count took, but at least `REST_MS_MIN`. */
 const REST_FACTOR = 200
 const REST_MS_MIN = 60_000
 
-/** A count that is in progress. */
+/** A count of one project that is not finished. */
 interface Begun extends KeptProperties {
   readonly projectId: number
   /** The person number with which the count continues. */
@@ -33,12 +33,15 @@ interface Begun extends KeptProperties {
 export class PropertyKeeper {
   readonly #tables: EventTables
   readonly #onDamage: DamageListener
-  /** The projects whose persons may have changed since they were counted. */
+  /** The projects that must be counted again, because their persons may have changed. */
   readonly #waiting: Set<number>
-  /** Those of the projects in `#waiting` in which no person has changed since the process started. */
+  /**
+   * The projects in `#waiting` in which no person has changed since the process started. Their stored count may still
+   * be right.
+   */
   readonly #unchanged: Set<number>
   #begun: Begun | null = null
-  /** For a project with few persons, the time of the next check whether it has many. */
+  /** For a project with few persons, the time of the next check whether it now has many. */
   readonly #fewUntilMs = new Map<number, number>()
   #restUntilMs = Number.NEGATIVE_INFINITY
 
@@ -55,14 +58,14 @@ export class PropertyKeeper {
     this.#unchanged.delete(projectId)
   }
 
-  /** True if persons wait to be counted, possibly after a pause. */
+  /** True if a project must be counted, even if there is a pause now. */
   get hasWork(): boolean {
     return this.#waiting.size > 0
   }
 
   /**
-   * Counts the properties of some persons that were not counted yet. `write` runs its argument in a transaction.
-   * Returns false if there is nothing to count now.
+   * Counts the properties of further persons. `write` runs its argument in a transaction. Returns false if there is
+   * nothing to count now.
    */
   step(write: (store: () => void) => void): boolean {
     const deadline = performance.now() + FOLD_MS_MAX
@@ -74,14 +77,17 @@ export class PropertyKeeper {
         if (this.#begun !== null) return true
         continue
       }
-      // A query that reads a damaged person reports the damage.
+      // A person cannot be read, so this count is given up. A query that reads the person reports the damage.
       this.#begun = null
       this.#waiting.delete(projectId)
     }
     return false
   }
 
-  /** Counts the properties of persons of one project, until `deadline`. Returns false if there are more to count. */
+  /**
+   * Counts the properties of persons of one project, until the time `deadline`. Returns true if nothing is left to do
+   * for this project. Returns false if persons are left, or if there is a pause now.
+   */
   #count(projectId: number, deadline: number, write: (store: () => void) => void): boolean {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
     if (this.#isCounted(projectId, counters)) return true
@@ -109,8 +115,8 @@ export class PropertyKeeper {
   }
 
   /**
-   * Returns the result of `areMany`. If a project had few persons at the last check, it is not checked again for a
-   * while.
+   * Returns what `areMany` returns for a project. If the project had few persons at the last check, it is not checked
+   * again for a while.
    */
   #areMany(projectId: number, counters: PersonCounters): boolean {
     const nowMs = performance.now()
@@ -120,10 +126,7 @@ export class PropertyKeeper {
     return false
   }
 
-  /**
-   * Returns whether the stored count of a project is still correct: an earlier process made it, and no person has
-   * changed since then.
-   */
+  /** Returns whether the count that an earlier process has stored is still right: no person has changed since then. */
   #isCounted(projectId: number, { lastPerson, deletions }: PersonCounters): boolean {
     if (!this.#unchanged.has(projectId) || this.#begun?.projectId === projectId) return false
     const kept = loadKeptProperties(this.#tables, projectId)

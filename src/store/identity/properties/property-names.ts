@@ -7,9 +7,9 @@ import { countedProperties, countPersons } from './kept-properties.ts'
 import { type CountedFacts, PropertyCounts } from './property-counts.ts'
 
 /**
- * Returns the properties of the newest persons. Large projects use the stored count (kept-properties.ts). `check` is
- * called before each person that must be read, and throws to stop. With a stored count, it takes some milliseconds.
- * Otherwise it takes some microseconds per person.
+ * Returns the properties that the newest persons of a project have. For a large project, they come from the stored
+ * count (kept-properties.ts). `check` is called before each person that must be read. To stop, it throws. With a stored
+ * count, it takes some milliseconds. Otherwise it takes some microseconds per person.
  */
 export function personProperties(
   tables: EventTables,
@@ -29,7 +29,10 @@ export function personProperties(
   return counts.facts
 }
 
-/** Returns the properties of the groups of one type. The groups are read in the order of their keys, up to a limit. */
+/**
+ * Returns the properties that the groups of one type have. The groups are read in the order of their keys, up to a
+ * limit.
+ */
 export function groupProperties(
   tables: EventTables,
   projectId: number,

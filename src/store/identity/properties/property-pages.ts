@@ -1,17 +1,17 @@
 /**
  * Stores the properties of a large person or group in pages, so that one property can be read without the others. A
- * flag decision needs a few properties, and must not cost more because a person has 32,000 other properties.
+ * flag decision needs only a few properties. It must not cost more for a person who has 32,000 others.
  *
  *   directory   bytes of the whole JSON u32 | for each page, in order: its position float64 little-endian
  *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
  *
  * The position of a property is a number from 1 to 2, which is calculated from a hash of its name. A client therefore
- * cannot choose names that share a page. Pages are in the order of their positions. The position of a page is at most
- * that of its first property. A property that is longer than a page has a page of its own with a negative position,
- * which is not read for any other name.
+ * cannot choose names that share a page. Pages are in the order of their positions. The position of a page is not
+ * larger than that of its first property. A property that is longer than a page has a page of its own. Such a page has
+ * a negative position, and is not read for any other name.
  *
- * A change writes only the pages of the names that it changes. A page may grow to a multiple of the usual size before
- * it is divided, because a division gives all later pages other numbers.
+ * A change writes only the pages with the names that it changes. A page may grow to a multiple of the usual size before
+ * it is divided. Dividing a page is expensive, because all later pages then get other numbers.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -31,7 +31,10 @@ import {
 const DEFLATED = Buffer.of(0)
 /** The fastest level of deflate is enough, because every level finds the repetitions that save most of the space. */
 const DEFLATE_OPTIONS = { level: 1 }
-/** A page is deflated if its beginning and the whole page both become smaller than this fraction of their size. */
+/**
+ * A page is deflated only if this makes it smaller than this fraction of its size. Its beginning is tried first, and
+ * then the whole page.
+ */
 const DEFLATED_PART = 0.75
 const SAMPLE_BYTES = 4096
 const HEAD_BYTES = 4
@@ -51,7 +54,7 @@ const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
-/** Properties divided into pages. */
+/** Properties, divided into pages. */
 export interface PropertyPages {
   readonly directory: Buffer
   readonly pages: readonly Buffer[]
@@ -63,8 +66,8 @@ export function isPaged(jsonBytes: number): boolean {
 }
 
 /**
- * Divides properties into pages. `json` is their compact JSON. The same properties always give the same pages, whatever
- * their order. Takes about 1 us per property.
+ * Divides properties into pages. `json` is their compact JSON. The order of the properties does not matter: the same
+ * properties always give the same pages. It takes about 1 us for each property.
  */
 export function pagesOf(json: string): PropertyPages {
   const places: number[] = []
@@ -95,7 +98,7 @@ function divide(
   }
   for (const [index, { place, text }] of members.entries()) {
     const isFull = units > 0 && units + text.length > PROPERTY_PAGE_BYTES
-    // Names with the same position stay together, so that a lookup reads only one page.
+    // Properties whose names have the same position must stay in one page, because a lookup reads only one page.
     if (isFull && members[index - 1]?.place !== place) finish(index)
     units += text.length + 1
   }
@@ -115,15 +118,16 @@ function directoryOf(places: readonly number[], jsonBytes: number): Buffer {
   return directory
 }
 
-/** The pages after a change, in order. An unchanged page is given by its number before the change. */
+/** The pages after a change, in order. A page that stays as it is appears as the number that it had before. */
 interface ChangedPages {
   readonly directory: Buffer
   readonly pages: readonly (Buffer | number)[]
 }
 
 /**
- * Changes properties in pages. `changes` contains the JSON of the value for each changed name, or null for a name that
- * is removed. `read` reads a page. The cost depends on the changed pages, and very little on the others.
+ * Changes properties in pages. `changes` maps each changed name to the JSON of its new value, or to null if the
+ * property is removed. `read` returns the page with a number. The cost depends on the pages that change, and very
+ * little on the others.
  */
 export function changePages(
   directory: Buffer,
@@ -164,14 +168,14 @@ export function changePages(
   return { directory: directoryOf(places, bytes), pages }
 }
 
-/** Readers report a damaged page, so it is not reported here. */
+/** Ignores a damaged page: the next reader of the page reports the damage. */
 const IGNORE = (): void => undefined
-/** Added to the number of a page, it stands for a new page between that page and the next. */
+/** Added to the number of a page. The sum stands for a new page between that page and the next one. */
 const HALF = 0.5
 
 /**
- * Returns the number of the page that a changed name belongs to. If the name needs a new page, returns a number between
- * those of the two pages around it.
+ * Returns the number of the page to which a changed name belongs. If the name needs a new page, returns the number of
+ * the page before it plus `HALF`.
  */
 function changedPageOf(directory: Buffer, place: number): number {
   const page = lastPageUpTo(directory, place)
@@ -179,8 +183,8 @@ function changedPageOf(directory: Buffer, place: number): number {
     const first = placeOfPage(directory, page)
     if (first > 0 || -first === place) return page
   }
-  // If the next page is not reserved for a long property, the name is added to that page. Otherwise each name between
-  // two long properties would get a page of its own.
+  // If the next page is not reserved for a long property, the name is added to the beginning of that page. With a new
+  // page in this case, each name between two long properties would get a page of its own.
   const hasNext = page + 1 < pageCount(directory) && placeOfPage(directory, page + 1) > 0
   return hasNext ? page + 1 : page + HALF
 }
@@ -192,10 +196,10 @@ interface MemberChange {
   readonly place: number
 }
 
-/** Stands for a page that does not exist yet. */
+/** The page that is changed if a name needs a new page. It has no properties yet. */
 const NEW_PAGE = { place: 2, members: [] }
 
-/** Divides the changed contents of a page if necessary, and calls `add` for each resulting page. */
+/** Makes changes in a page. If it becomes too large, it is divided. Calls `add` for each resulting page. */
 function addChanged(
   { place, members }: { readonly place: number; readonly members: readonly Member[] },
   changes: readonly MemberChange[],
@@ -212,23 +216,24 @@ function addChanged(
   if (left.length === 0) return
   const units = left.reduce((sum, { text }) => sum + text.length + 1, 0)
   const isLong = left.some(({ text }) => text.length >= PROPERTY_PAGE_BYTES)
-  // The order of properties within a page does not matter. If the page is not divided, sorting would only cost time,
-  // because it hashes every name.
+  // Within a page, the order of properties does not matter. They are sorted only if the page is divided, because
+  // sorting must hash every name.
   if (isLong || units > CHANGED_PAGE_UNITS_MAX) divide(inOrder(left), add)
   else add(first, pageOf(left))
 }
 
 /**
- * Stores changed pages. `keyOf` returns the key of a page. The caller removes the pages after the last one. A damaged
- * page stays damaged under its new number. Call it only within a write transaction.
+ * Stores changed pages. `keyOf` returns the key of a page. If there are fewer pages than before, the caller removes the
+ * last ones. If a damaged page gets another number, its damage can still be detected. Call it only within a write
+ * transaction.
  */
 export function storeChangedPages(
   table: Table,
   keyOf: (page: number) => Buffer,
   { pages }: ChangedPages,
 ): void {
-  // Pages that get another number are read before any page is written, because a write may overwrite them. They stay
-  // encoded as they were.
+  // Pages that get another number are read before any page is written, because a write may overwrite them. Their
+  // encoded form is kept.
   const moved = pages.map((page, index) => {
     if (typeof page !== 'number' || page === index) return null
     return { key: keyOf(page), sealed: table.get(keyOf(page)) ?? MISSING }
@@ -245,15 +250,16 @@ const MISSING = Buffer.alloc(0)
 
 function movePage(table: Table, from: Buffer, sealed: Buffer, to: Buffer): void {
   const page = attempt(() => unseal(table.name, from, sealed), IGNORE)
-  // The checksum depends on the key, so a damaged page is still detected as damaged under its new key.
+  // A page that cannot be decoded is stored as it is, without a new checksum. So it is found to be damaged under its
+  // new key, too.
   if (page === null) void table.put(to, sealed)
   else store(table, to, page)
 }
 
 /**
- * Returns the stored form of a page. Only a property that is longer than a page makes a page large enough to be
- * deflated. Deflating it prevents a client from filling the disk with repetitive text that it sends in a few compressed
- * bytes. It takes about 2 us per kilobyte.
+ * Returns a page in its stored form. Only a page with a very long property is large enough to be deflated. This
+ * protects the disk: a client could otherwise fill it with repetitive text, of which it has to send only a few
+ * compressed bytes. It takes about 2 us per kilobyte.
  */
 export function encodePage(page: Buffer): Buffer {
   if (page.length < DEFLATED_PAGE_BYTES_MIN) return page
@@ -279,12 +285,12 @@ export function needPage(table: Table, key: Buffer): Buffer {
   return page
 }
 
-/** Returns the number of pages. */
+/** Returns the number of pages in a directory. */
 export function pageCount(directory: Buffer): number {
   return (directory.length - HEAD_BYTES) / PLACE_BYTES
 }
 
-/** Returns the bytes of the JSON of all properties. */
+/** Returns the number of bytes of the JSON of all properties. */
 export function pagedJsonBytes(directory: Buffer): number {
   return directory.readUInt32LE()
 }
@@ -296,7 +302,7 @@ export function joinPages(directory: Buffer, read: (page: number) => Buffer): st
   return `{${texts.map((text) => text.slice(1, -1)).join(',')}}`
 }
 
-/** Returns the page that may contain a name, or -1 if none does. */
+/** Returns the number of the page that may contain a name, or -1 if there is none. */
 export function pageOfName(directory: Buffer, name: string): number {
   const place = placeOf(name)
   const page = lastPageUpTo(directory, place)
@@ -305,7 +311,7 @@ export function pageOfName(directory: Buffer, name: string): number {
   return found < 0 && -found !== place ? -1 : page
 }
 
-/** Returns the last page whose position is at most `place`, or -1. */
+/** Returns the number of the last page whose position is at most `place`, or -1 if there is none. */
 function lastPageUpTo(directory: Buffer, place: number): number {
   let low = 0
   let high = pageCount(directory)
@@ -317,20 +323,20 @@ function lastPageUpTo(directory: Buffer, place: number): number {
   return low - 1
 }
 
-/** The location of a value in a page, in bytes. */
+/** Where a value is in a page: the offsets of its first byte and of the byte after it. */
 export interface ValuePlace {
   readonly start: number
   readonly end: number
 }
 
-/** Returns whether a page contains a single property that is longer than a page. */
+/** Returns whether a page belongs to a single property that is longer than a page. */
 export function isAlone(directory: Buffer, page: number): boolean {
   return placeOfPage(directory, page) < 0
 }
 
 /**
  * Returns the location of the value of a name in a page, or null, without parsing the page. If `alone` is true, the
- * page contains a single property and is not searched.
+ * page contains only one property, and its beginning tells whether it has this name.
  */
 export function findInPage(page: Buffer, name: string, alone: boolean): ValuePlace | null {
   const head = `${JSON.stringify(name)}:`
@@ -341,12 +347,14 @@ export function findInPage(page: Buffer, name: string, alone: boolean): ValuePla
   }
   const at = page.indexOf(head, 1)
   if (at < 0) return null
-  // If no value contains an object, every match is a property name. The quoted name cannot occur elsewhere: the first
-  // character of the name never follows a closing quote, and inside a text each quote has a backslash before it.
+  // If the page has no objects in its values, every match of the quoted name with a colon is the name of a property. It
+  // cannot occur elsewhere: the first character of the name never follows a closing quote, and inside a text, each
+  // quote has a backslash before it.
   const isSure = LETTER.test(name) && page.indexOf(OPEN_BRACE, 1) < 0
   const simple = isSure ? simpleValueAt(page, at + head.length) : null
   if (simple !== null) return simple
-  // Each byte is decoded as one character. This is correct, because all characters of the JSON syntax are ASCII.
+  // Each byte becomes one character of the text. That is good enough for the search, because all characters of the JSON
+  // syntax are ASCII.
   const text = page.toString('latin1')
   const wanted = Buffer.from(head).toString('latin1')
   for (let start = 1; text.charCodeAt(start) === QUOTE; ) {
@@ -388,15 +396,15 @@ interface Member {
   readonly text: string
 }
 
-/** A property and its position. */
+/** A property, and its position. */
 interface PlacedMember extends Member {
   readonly place: number
 }
 
-/** Returns the properties in the order of the text. */
+/** Returns the properties in the order in which the JSON has them. */
 function membersOf(json: string): Member[] {
   const members: Member[] = []
-  // Each property is followed by a comma or the last brace.
+  // After each property comes a comma or the closing brace.
   for (let start = 1; json.charCodeAt(start) === QUOTE; ) {
     const nameEnd = endOfText(json, start)
     const end = endOfValue(json, nameEnd + 1)
@@ -408,12 +416,15 @@ function membersOf(json: string): Member[] {
   return members
 }
 
-/** Returns the properties in the order of their positions. Hashing the names takes half of the time. */
+/** Returns the properties in the order of their positions. Half of the time is spent on hashing the names. */
 function inOrder(members: readonly Member[]): readonly PlacedMember[] {
   return sortedByPlace(members.map(({ name, text }) => ({ name, text, place: placeOf(name) })))
 }
 
-/** Sorts by position. Positions are evenly distributed, so sorting in buckets costs a third of sorting all at once. */
+/**
+ * Sorts properties by position. Positions are evenly distributed, so they are sorted in buckets. That costs a third of
+ * sorting all of them at once.
+ */
 function sortedByPlace(members: readonly PlacedMember[]): readonly PlacedMember[] {
   const count = Math.ceil(members.length / MEMBERS_PER_BUCKET)
   const buckets = Array.from({ length: count }, (): PlacedMember[] => [])
@@ -424,7 +435,10 @@ function sortedByPlace(members: readonly PlacedMember[]): readonly PlacedMember[
   return buckets.flat()
 }
 
-/** Two names with the same position are practically impossible. They would be ordered by their texts. */
+/**
+ * Compares two properties by position. Two names with the same position are practically impossible; they are ordered as
+ * texts.
+ */
 function compareMembers(a: PlacedMember, b: PlacedMember): number {
   return a.place - b.place || (a.text < b.text ? -1 : 1)
 }

@@ -21,16 +21,16 @@ export interface StoredProperties extends PropertyLookup {
    * `DamagedRecordError`.
    */
   all(): JsonObject
-  /** Call it after a decision. If the cached values take too much memory, they are evicted. */
+  /** Must be called after a decision. If the cached values take too much memory, they are evicted. */
   settle(): void
 }
 
-/** Properties that are parsed completely. */
+/** Properties that are stored in one record. All of them are parsed at the first lookup. */
 export class WholeProperties implements StoredProperties {
   #parse: (() => JsonObject) | null
   #members: JsonObject = NOTHING
 
-  /** `parse` is called at most once. */
+  /** `parse` returns the properties. It is called at most once. */
   constructor(parse: () => JsonObject) {
     this.#parse = parse
   }
@@ -51,20 +51,20 @@ export class WholeProperties implements StoredProperties {
   settle(): void {}
 }
 
-/** The data from which paged properties are read. */
+/** What paged properties are read from. */
 export interface PagedSource {
   readonly directory: Buffer
   /** The JSON of the properties that changed after the pages were written, or null. */
   readonly changesJson: string | null
   /** The deltas that later events appended, or ''. */
   readonly deltas: string
-  /** Returns a page, valid until the next read. Throws `DamagedRecordError`. */
+  /** Returns the page with a number. It is valid until the next read. Throws `DamagedRecordError`. */
   readonly readPage: (page: number) => Buffer
-  /** Reads all properties again from the store. */
+  /** Reads all properties from the store, without the cached values. */
   readonly readAll: () => JsonObject
 }
 
-/** Properties in pages, with later changes. */
+/** Properties in pages, together with the changes that came after the pages were written. */
 export class PagedProperties implements StoredProperties {
   readonly #source: PagedSource
   /** The values of earlier lookups, by name. */
@@ -77,7 +77,7 @@ export class PagedProperties implements StoredProperties {
     this.#source = source
   }
 
-  /** Throws `DamagedRecordError`. */
+  /** Returns the value of a property. Throws `DamagedRecordError`. */
   get(name: string): unknown {
     const known = this.#values.get(name)
     if (known !== undefined || this.#values.has(name)) return known
@@ -122,7 +122,7 @@ export class PagedProperties implements StoredProperties {
   }
 }
 
-/** Parses a text that the store wrote and whose checksum matches. */
+/** Parses a text. The cast is right: the store wrote the text, and its checksum matches. */
 function parseObject(json: string): JsonObject {
   return JSON.parse(json) as JsonObject
 }

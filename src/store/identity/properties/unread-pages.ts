@@ -21,10 +21,10 @@ import {
   storeChangedPages,
 } from './property-pages.ts'
 
-/** The memory of the object in bytes, and that of each cached UTF-16 unit. */
+/** The number of bytes of memory of the object itself, and of each cached UTF-16 code unit. */
 const OBJECT_BYTES = 500
 const UNIT_BYTES = 2
-/** The memory of a cached name in addition to its text and its value, in UTF-16 units. */
+/** What a cached name counts for in addition to its text and its value, in UTF-16 code units. */
 const ENTRY_UNITS = 40
 /**
  * The largest number of UTF-16 units in a value that is cached. For a longer value, only the fact that it exists is
@@ -34,7 +34,7 @@ const VALUE_UNITS = 256
 const ABSENT = Symbol('absent')
 const LONG = Symbol('long')
 
-/** The table that contains the pages, and their keys. */
+/** Where the pages are stored: the table, and the keys in it. */
 interface PagePlace {
   readonly table: Table
   /** Returns the key of a page. */
@@ -42,19 +42,19 @@ interface PagePlace {
 }
 
 interface FoundValue {
-  /** Valid until the next read. */
+  /** The bytes of the page. They are valid until the next read. */
   readonly page: Buffer
   readonly start: number
   readonly end: number
 }
 
-/** Paged properties that are read from the state of the last commit. */
+/** Paged properties of which only the requested ones are read. They are as the last commit has stored them. */
 export class UnreadPages implements UnreadProperties {
   readonly #place: PagePlace
   readonly #directory: Buffer
   /**
-   * The values of earlier lookups. `ABSENT` stands for a name without a value, and `LONG` for a value that is too long
-   * to be cached.
+   * The values of earlier lookups, by name. `ABSENT` stands for a name that has no value, and `LONG` for a value that
+   * is too long to be cached.
    */
   readonly #known = new Map<string, unknown>()
   #units = 0
@@ -105,8 +105,8 @@ export class UnreadPages implements UnreadProperties {
     const found = this.#find(name)
     this.#keepFound(name, found)
     if (found === null) return false
-    // Values whose texts have different lengths are different, so they need not be parsed. Equal values have texts of
-    // the same length, because only the order of members may differ.
+    // First compare the lengths of the texts. Equal values have texts of the same length, because they can differ only
+    // in the order of their members. So if the lengths differ, the values differ and need not be parsed.
     const isSameLength = found.end - found.start === Buffer.byteLength(JSON.stringify(value))
     return isSameLength && isSameJson(parsedValue(found), value)
   }
@@ -123,8 +123,8 @@ export class UnreadPages implements UnreadProperties {
   }
 
   /**
-   * Stores the changes of a table over these properties, and returns the new directory. Returns null and stores nothing
-   * if the properties have become too small for pages. Call it only within a write transaction.
+   * Stores changes of these properties, and returns the new directory of the pages. If the properties have become too
+   * small for pages, stores nothing and returns null. Call it only within a write transaction.
    */
   store(changes: ReturnType<PropertyTable['differences']>): Buffer | null {
     const changed = changePages(this.#directory, this.#read, changes)

@@ -1,10 +1,10 @@
 /**
  * Creates backups, lists and checks the backups of a folder, and restores them.
  *
- * A backup assumes that a chunk which already exists is intact. Without a check, a damaged chunk would be noticed only
- * when a restore needs it. The check reads all manifests and chunks and compares them with their checksums. A backup of
- * an older format is restored unchanged and then migrated. If the migration is interrupted, `tenrec migrate` continues
- * it.
+ * A new backup does not write a chunk that already exists, and does not read it either. So a damaged chunk would be
+ * noticed only when a restore needs it. The check reads all manifests and chunks and compares them with their
+ * checksums. A backup with an older format of the store is restored unchanged, and the restored store is then migrated.
+ * If the migration is interrupted, `tenrec migrate` continues it.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -41,7 +41,7 @@ import { refill } from './store-builder.ts'
 import { storeIdentity } from './store-identity.ts'
 import { readEnvironments } from './store-reader.ts'
 
-/** A backup in a folder. */
+/** Describes one backup of a folder. */
 export interface BackupSummary {
   readonly name: string
   /** The creation time in ISO 8601. */
@@ -52,12 +52,15 @@ export interface BackupSummary {
   readonly bytes: number
 }
 
-/** Returns the backups in a folder, oldest first. Throws `OperatorError` if one cannot be read. */
+/** Returns the backups in a folder, oldest first. Throws `OperatorError` if the manifest of a backup cannot be read. */
 export function listBackups(folder: string): readonly BackupSummary[] {
   return backupNames(folder).map((name) => summaryOf(folder, name))
 }
 
-/** Returns the newest backup in a folder, or null. Throws like `listBackups`. The other backups are not read. */
+/**
+ * Returns the newest backup in a folder, or null if there is none. Reads only its manifest. Throws the errors of
+ * `listBackups`.
+ */
 export function newestBackup(folder: string): BackupSummary | null {
   const name = backupNames(folder).at(-1)
   return name === undefined ? null : summaryOf(folder, name)
@@ -69,19 +72,20 @@ function summaryOf(folder: string, name: string): BackupSummary {
   return { name, createdAt, program, ...manifestTotals(manifest) }
 }
 
-/** The result of a check of backups. */
+/** The result of checking the backups of a folder. */
 export interface BackupCheck {
   readonly backups: number
-  /** The number of chunks. A chunk that several backups share counts once. */
+  /** The number of different chunks. A chunk that several backups share counts once. */
   readonly chunks: number
   readonly bytes: number
-  /** The faults, as one sentence for each file with its path and the remedy. */
+  /** One sentence for each damaged or missing file. It contains the path of the file and what to do about it. */
   readonly findings: readonly string[]
 }
 
 /**
- * Reads all manifests and chunks of the backups in a folder. `onProgress` receives the bytes so far. Throws
- * `OperatorError` if the folder contains no backup. Costs one read of the folder, with one chunk in memory at a time.
+ * Reads all manifests and chunks of the backups in a folder. `onProgress` receives the number of bytes read so far.
+ * Throws `OperatorError` if the folder contains no backup. Costs one read of all files, with one chunk in memory at a
+ * time.
  */
 export async function checkBackups(
   folder: string,
@@ -115,9 +119,9 @@ function manifestOrNull(folder: string, name: string, findings: string[]): Manif
   }
 }
 
-/** Checks a chunk, and returns the number of its bytes that exist. */
+/** Checks a chunk. Returns the number of bytes of its file, or 0 if the file cannot be read. */
 async function checkChunk(name: string, path: string, findings: string[]): Promise<number> {
-  const remedy = 'The next backup writes it again if the store still has the data'
+  const remedy = 'The next backup writes it again, if the store still has the data'
   let bytes: Buffer
   try {
     bytes = await readFile(path)
@@ -141,25 +145,25 @@ const MARK = `tenrec-backup ${BACKUP_VERSION}\n`
 /** The options of a backup. */
 export interface BackupOptions {
   readonly dataDir: string
-  /** The backup folder. It is created if it is missing, and must be empty or a backup folder. */
+  /** The backup folder. If it is missing, it is created. If it exists, it must be empty or a backup folder. */
   readonly folder: string
   readonly nowMs: number
   /**
-   * The number of backups of this store to keep, including this one. Older backups are removed afterward. If null, all
+   * The number of backups of this store to keep, including the new one. Older ones are removed afterward. Null: all
    * are kept.
    */
   readonly keep: number | null
-  /** Called after each chunk with all bytes read so far. */
+  /** Called after each chunk, with the number of all bytes read so far. */
   readonly onProgress: (bytes: number) => void
 }
 
-/** The result of a backup. */
+/** What a backup has written. */
 export interface BackupResult {
   readonly name: string
   readonly entries: number
   readonly bytes: number
   readonly chunks: number
-  /** The number of chunks that did not yet exist in the folder. */
+  /** The number of chunks that this backup has added to the folder. */
   readonly newChunks: number
   readonly newBytes: number
   /** The names of the older backups that were removed. */
@@ -175,8 +179,8 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
-    // A damaged store is found here, before the backup may replace an earlier one. LMDB may read the files now, because
-    // all pages were found intact.
+    // The backup must not replace an earlier one if the store is damaged. So the parts of the store are compared first.
+    // LMDB may read the files for this, because all their pages were found intact.
     requireAgreement(dataDir)
     await writer.finish()
     const manifest: Manifest = {
@@ -230,14 +234,14 @@ function freeName(folder: string, nowMs: number): string {
   return `${base}-${number}`
 }
 
-/** A backup and the identity of its store. The identity is null if it cannot be read. */
+/** A backup, with the identity of the store from which it was made. The identity is null if it cannot be read. */
 interface OwnedBackup {
   readonly name: string
   readonly manifest: Manifest | null
   readonly store: string | null
 }
 
-/** Returns the backups of a folder, oldest first. The manifest of a damaged backup is null. */
+/** Returns the backups of a folder, oldest first. The manifest is null if it is damaged. */
 function ownedBackups(folder: string): readonly OwnedBackup[] {
   return backupNames(folder).map((name) => {
     const manifest = manifestOrNull(folder, name, [])
@@ -246,9 +250,9 @@ function ownedBackups(folder: string): readonly OwnedBackup[] {
 }
 
 /**
- * Removes all but the newest backups of the store to which `newest` belongs, and then the chunks that no backup needs.
- * Backups of other or unknown stores are neither counted nor removed. As long as a manifest cannot be read, no chunk is
- * removed, because that backup may still need it.
+ * Keeps the newest `keep` backups of the store to which `newest` belongs and removes the older ones. Then removes the
+ * chunks that no backup needs any more. Backups of other or unknown stores are neither counted nor removed. If a
+ * manifest cannot be read, no chunk is removed, because its backup may still need any of them.
  */
 function prune(folder: string, newest: Manifest, keep: number): readonly string[] {
   const store = storeIdentity(folder, newest)
@@ -273,8 +277,8 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
 
 /**
  * Returns the newest backup of a folder. Throws `OperatorError` if there is none, or if the folder contains backups of
- * several stores. In the second case the operator must name a backup, because the newest one may belong to another
- * store.
+ * several stores. If there are several stores, the operator must name a backup, because the newest one may belong to
+ * another store.
  */
 function chooseNewest(folder: string): string {
   const backups = ownedBackups(folder)
@@ -297,19 +301,19 @@ export interface RestoreOptions {
   readonly dataDir: string
   /** True if an existing store may be replaced. */
   readonly isForced: boolean
-  /** Called after each chunk with the bytes written so far and the total bytes. */
+  /** Called after each chunk, with the number of bytes written so far and the number of bytes to write in total. */
   readonly onProgress: (bytes: number, totalBytes: number) => void
-  /** Called before each migration step that a backup of an older format needs. */
+  /** Called before each migration step. Steps are needed if the backup has an older format of the store. */
   readonly onStep?: (step: Migration) => void
   /** The migration steps. Default: those of `tenrec migrate`. */
   readonly migrations?: readonly Migration[]
 }
 
-/** The result of a restore. */
+/** What a restore has done. */
 export interface RestoreResult {
   readonly name: string
   readonly createdAt: string
-  /** The format of the backup. The restored store has the current format. */
+  /** The format of the store in the backup. The restored store was migrated to the current format. */
   readonly format: number
   readonly entries: number
   readonly bytes: number
@@ -318,7 +322,7 @@ export interface RestoreResult {
 /**
  * Restores one backup, and migrates it if it has an older format. Throws `OperatorError` if there is a store and
  * `isForced` is false, if the directory is in use, if no steps lead from the format to the current one, or if a chunk
- * is missing or damaged (exit code 78). In all these cases, nothing was replaced.
+ * is missing or damaged (exit code 78). In all these cases, the existing store stays as it was.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)

@@ -1,8 +1,9 @@
 /**
  * Writes chunks into a backup folder, each only once. If the file system supports it, writes bypass the page cache.
- * Such writes need a sixth of the processor time, do not displace the pages that the daemon reads from memory, and
- * leave no unwritten pages for which the next flush of the daemon's log would have to wait. Several files are flushed
- * and renamed together, so that the journal of the file system is written once for all of them.
+ * This has three advantages: such writes need a sixth of the processor time, they do not push the daemon's data out of
+ * the page cache, and they leave no unwritten pages for which the next flush of the daemon's log would have to wait.
+ * Several files are flushed and renamed together, so that the journal of the file system is written once for all of
+ * them.
  */
 import { constants, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
@@ -14,21 +15,21 @@ import { type Chunk, ChunkMemory, nameChunk } from './chunks.ts'
 import { chunkPath } from './manifest.ts'
 
 const DRAFT_SUFFIX = '.new'
-/** The number of chunks that are hashed and written while the next one is read. */
+/** The number of chunks that may be hashed and written at the same time, while further entries are read. */
 const CHUNKS_AT_ONCE = 4
 /**
- * The number of files that are written at a time, and the number of bytes in one write. Both are small, because other
- * writes wait for everything that is queued at the disk.
+ * The number of files that are written at a time, and the number of bytes in one write. Both numbers are small, because
+ * writes of other programs, such as the daemon, wait until everything that is queued at the disk is written.
  */
 const WRITES_AT_ONCE = 2
 const WRITE_BYTES = 256 * 1024
 /** The number of written files that are flushed and renamed together. */
 const FILES_PER_FLUSH = 32
-/** The size of direct writes is a multiple of this. */
+/** Direct writes must have a multiple of this number of bytes. */
 const BLOCK_BYTES = 4096
 /** The minimum free space that is left on the disk. */
 const FREE_BYTES_MIN = 64 * 1024 ** 2
-/** The number of written bytes after which the free space is checked again. */
+/** The free space is checked again each time this number of bytes was written. */
 const BYTES_PER_LOOK = 16 * 1024 ** 2
 /** Error codes of a file system that cannot bypass the page cache. */
 const NOT_DIRECT = ['EINVAL', 'EOPNOTSUPP', 'ENOTSUP']
@@ -60,7 +61,7 @@ export class ChunkWriter {
   #isDirect = true
   #failure: Error | null = null
 
-  /** Removes the unfinished files of an earlier backup that was interrupted. */
+  /** Also removes files that an interrupted backup has left unfinished. */
   constructor(folder: string) {
     this.#folder = folder
     removeDrafts(folder)
@@ -68,12 +69,13 @@ export class ChunkWriter {
     this.#memories = Array.from({ length: CHUNKS_AT_ONCE + 1 }, () => new ChunkMemory())
   }
 
-  /** Returns memory for the next chunk, until `add` receives it. */
+  /** Returns memory in which the next chunk can be built. `add` takes it back. */
   readonly takeMemory = (): ChunkMemory => this.#memories.pop() ?? new ChunkMemory()
 
   /**
-   * Adds a chunk, and calls `onName` once its name is known. Waits while too many chunks are in progress. Throws errors
-   * of the file system, and `OperatorError` if the disk is nearly full.
+   * Writes a chunk, unless the folder already has it, and calls `onName` once its name is known. If too many chunks are
+   * in progress, waits until one is done. Throws errors of the file system, and `OperatorError` if the disk is nearly
+   * full.
    */
   async add(chunk: Chunk, onName: (name: string) => void): Promise<void> {
     this.chunks++
@@ -92,7 +94,7 @@ export class ChunkWriter {
     this.#throwFailure()
   }
 
-  /** Waits until every chunk and every name is on the disk. */
+  /** Waits until all chunks are on the disk, under their final names. */
   async finish(): Promise<void> {
     await Promise.all(this.#running)
     this.#throwFailure()
@@ -103,7 +105,7 @@ export class ChunkWriter {
     flush(join(this.#folder, 'chunks'))
   }
 
-  /** Closes the files that are still open. After `finish` there are none. */
+  /** Closes the files that are still open because the backup has failed. After `finish`, there are none. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
     await this.#publishing
@@ -125,7 +127,7 @@ export class ChunkWriter {
     if (this.#drafts.length >= FILES_PER_FLUSH) this.#publish()
   }
 
-  /** Runs `action` when fewer than `WRITES_AT_ONCE` others are running. */
+  /** Runs `action` as soon as fewer than `WRITES_AT_ONCE` other actions are running. */
   async #inTurn<T>(action: () => Promise<T>): Promise<T> {
     while (this.#writing >= WRITES_AT_ONCE) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
@@ -164,7 +166,10 @@ export class ChunkWriter {
     })
   }
 
-  /** Flushes all drafts and renames them. Batches run one after another. */
+  /**
+   * Flushes all files that were written and gives them their final names. If an earlier call is still at work, its
+   * files come first.
+   */
   #publish(): void {
     const drafts = this.#drafts
     this.#drafts = []
@@ -201,8 +206,8 @@ function removeDrafts(folder: string): void {
 }
 
 /**
- * Writes a file without the page cache, or returns null if the file system does not support this. The last block is
- * written completely, and the file is then truncated to its length.
+ * Writes a file without the page cache, or returns null if the file system does not support this. Only whole blocks can
+ * be written directly, so the file is then truncated to the length of the chunk.
  */
 async function writeDirectly(path: string, { memory, length }: Chunk): Promise<FileHandle | null> {
   const padded = Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES
@@ -224,7 +229,8 @@ async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   while (written < bytes.length) {
     const length = Math.min(WRITE_BYTES, bytes.length - written)
     const { bytesWritten } = await file.write(bytes, written, length, written)
-    if (bytesWritten === 0) throw Object.assign(new Error('nothing is written'), { code: 'ENOSPC' })
+    if (bytesWritten === 0)
+      throw Object.assign(new Error('the system has written no bytes'), { code: 'ENOSPC' })
     written += bytesWritten
   }
 }
@@ -241,7 +247,8 @@ async function orClose(file: FileHandle, action: () => Promise<void>): Promise<F
 
 async function publish(drafts: readonly Draft[]): Promise<void> {
   try {
-    // The first flush writes the journal of the file system for all files. Parallel flushes would only block threads.
+    // The first flush also writes the journal of the file system, for all files. If the files were flushed in parallel,
+    // threads would only wait for each other.
     for (const { file } of drafts) await file.datasync()
   } finally {
     for (const { file } of drafts) await file.close()

@@ -1,8 +1,8 @@
 /**
  * The chunks of a backup. The entries of a table, in the order of their keys, are divided into chunks. A chunk is a
- * file that is named after the SHA-256 of its bytes, so a chunk that has not changed already exists from the last
- * backup. The end of a chunk depends only on the keys near that end. If entries are added or removed, the boundaries of
- * other chunks therefore stay the same.
+ * file that is named after the SHA-256 of its bytes. So if a chunk has not changed since the last backup, its file
+ * already exists. Where a chunk ends depends only on the keys near its end. If entries are added or removed elsewhere,
+ * the boundaries of this chunk therefore stay the same.
  *
  *   chunk   for each entry: key bytes u16 | value bytes u32 | key | value; little-endian
  */
@@ -22,19 +22,19 @@ const FIRST_PAGES = 32
 
 /**
  * Memory for building a chunk. It begins at the start of a memory page, and its address stays the same when it grows.
- * Neither is true for a buffer of Node.js, but both are needed to write directly to the disk, without the page cache.
+ * Both are needed to write directly to the disk, without the page cache, and a buffer of Node.js guarantees neither.
  */
 export class ChunkMemory {
-  // No other kind of memory in JavaScript is certain to start at a page boundary.
+  // Of all kinds of memory in JavaScript, only this one is certain to start at the boundary of a memory page.
   readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
   #bytes = Buffer.from(this.#memory.buffer)
 
-  /** The whole memory. The buffer becomes invalid when the memory grows. */
+  /** All of the memory, as a buffer. The buffer becomes invalid when the memory grows. */
   get bytes(): Buffer {
     return this.#bytes
   }
 
-  /** Makes room for at least this many bytes, and returns the whole memory. The contents stay. */
+  /** Makes sure that the memory has at least this number of bytes, and returns all of it. The contents are kept. */
   grow(bytes: number): Buffer {
     const missing = bytes - this.#bytes.length
     if (missing > 0) {
@@ -54,7 +54,7 @@ export interface Chunk {
   readonly entries: number
 }
 
-/** The bytes of a chunk do not match its name, or are not valid. */
+/** Thrown if the bytes of a chunk do not match its name, or cannot be decoded. */
 export class DamagedChunkError extends Error {
   override readonly name = 'DamagedChunkError'
 }
@@ -104,8 +104,8 @@ export function* cutChunks(entries: EntryCursor, takeMemory: () => ChunkMemory):
 }
 
 /**
- * Returns the name of a chunk. The hash is calculated in the thread pool of Node.js, so more entries can be read
- * meanwhile.
+ * Returns the name of a chunk. The hash is calculated in the thread pool of Node.js, so that this thread can read
+ * further entries meanwhile.
  */
 export async function nameChunk({ memory, length }: Chunk): Promise<string> {
   const digest = await webcrypto.subtle.digest('SHA-256', memory.bytes.subarray(0, length))
@@ -131,8 +131,8 @@ export function* readChunk(name: string, path: string, bytes: Buffer): Generator
 }
 
 /**
- * Returns whether a chunk ends after an entry. The probability grows with the bytes of the entry, so that chunks have
- * similar sizes.
+ * Returns whether a chunk ends after an entry. Large entries end a chunk more often than small ones, so that chunks
+ * have similar sizes.
  */
 function isBorder(key: Buffer, entryBytes: number, chunkBytes: number): boolean {
   if (chunkBytes >= CHUNK_BYTES_MAX) return true

@@ -6,8 +6,8 @@
  *   chunks/ab/abcd...  chunks by the first two digits of their names
  *
  * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence number, and a
- * second line `sha256 <digits>` with the checksum of the first. A manifest is written after everything that it names is
- * on the disk. An interrupted backup therefore has no manifest and does not count.
+ * second line `sha256 <digits>` with the checksum of the first. A manifest is written only when all chunks that it
+ * names are on the disk. An interrupted backup therefore has no manifest and does not count.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
@@ -23,15 +23,15 @@ export const BACKUP_VERSION = 1
 const NAME_PATTERN = /^\d{8}T\d{6}Z(-\d{1,3})?$/
 const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
-/** The number of bytes at the beginning of a manifest that contain the sequence number. */
+/** The number of bytes to read at the beginning of a manifest in order to find the sequence number. */
 const HEAD_BYTES = 64
-/** The tables of each part that a backup may contain. The log of format 2 had a second table. */
+/** The tables that a backup may contain, for each part of the store. The log of format 2 had a second table. */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks', 'state'],
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
-/** The tables that a store has from its first start on. */
+/** The tables that a backup must contain, because a store has them from its first start on. */
 const TABLES_NEEDED: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks'],
   events: ['state', 'projects', 'segment_headers', 'segment_groups', 'distinct_ids', 'persons'],
@@ -43,7 +43,7 @@ export interface TableBackup {
   readonly name: string
   readonly entries: number
   readonly bytes: number
-  /** The names of its chunks, in order. */
+  /** The names of the table's chunks, in the order of its entries. */
   readonly chunks: readonly string[]
 }
 
@@ -55,8 +55,8 @@ export interface Manifest {
   /** The version of the program that created the backup. */
   readonly program: string
   /**
-   * The creation time in ISO 8601, by the clock of the machine. The backup is named after it. The order of backups does
-   * not depend on it.
+   * The creation time in ISO 8601, by the clock of the machine. It is also the name of the backup. Backups are not
+   * ordered by it, because a clock may be wrong.
    */
   readonly createdAt: string
   /**
@@ -79,7 +79,7 @@ export function manifestPath(folder: string, name: string): string {
 
 /** Returns the text of a manifest. */
 export function encodeManifest({ sequence, ...manifest }: Manifest): string {
-  // The sequence number comes first, where `sequenceOf` finds it.
+  // The sequence number must be the first member, because `sequenceOf` reads only the beginning of the text.
   const line = JSON.stringify(sequence === undefined ? manifest : { sequence, ...manifest })
   return `${line}\nsha256 ${hashOf(line)}\n`
 }
@@ -92,7 +92,7 @@ export function backupNames(folder: string): readonly string[] {
   return numberedBackups(folder).map(({ name }) => name)
 }
 
-/** Returns the sequence number of the next backup of a folder. */
+/** Returns the sequence number for the next backup in a folder. */
 export function nextSequence(folder: string): number {
   return (numberedBackups(folder).at(-1)?.sequence ?? 0) + 1
 }
@@ -105,7 +105,7 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
-  // A backup without a sequence number gets the number of the backup whose name comes before its own.
+  // A backup without a sequence number gets that of the backup whose name comes before its own.
   let last = 0
   const numbered = names.map((name) => {
     last = sequenceOf(manifestPath(folder, name)) ?? last
@@ -127,7 +127,7 @@ function sequenceOf(path: string): number | null {
       closeSync(descriptor)
     }
   } catch {
-    // A restore reads the whole manifest and reports the error.
+    // Ignored here. A restore reads the whole manifest and reports the error.
     return null
   }
   const [, digits] = /^\{"sequence":(\d{1,15}),/.exec(head.toString('latin1')) ?? []
@@ -135,8 +135,8 @@ function sequenceOf(path: string): number | null {
 }
 
 /**
- * Reads a manifest of the current store format or an older one. Throws `OperatorError`, with exit code 78 if it is
- * damaged or from a newer program.
+ * Reads a manifest, whose store may have the current format or an older one. Throws `OperatorError`, with exit code 78
+ * if the manifest is damaged or was made by a newer version of Tenrec.
  */
 export function readManifest(folder: string, name: string): Manifest {
   const path = manifestPath(folder, name)
@@ -152,7 +152,7 @@ export function readManifest(folder: string, name: string): Manifest {
   if (!isObject(value)) throw damaged(path, 'it is not a manifest')
   const { version, storeFormat } = value
   if (typeof version !== 'number' || typeof storeFormat !== 'number') {
-    throw damaged(path, 'it names no format')
+    throw damaged(path, 'it does not say which format it has')
   }
   if (version > BACKUP_VERSION || storeFormat > FORMAT_VERSION) {
     throw new OperatorError(
@@ -174,13 +174,17 @@ function parseOrNull(line: string): unknown {
   }
 }
 
-/** Returns the fault in a manifest, or null. A manifest is untrusted input, because somebody may have edited it. */
+/**
+ * Checks a manifest. Returns the fault as a clause, or null. A manifest is untrusted input, because somebody may have
+ * edited it.
+ */
 function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
-  if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it names no program'
-  if (!isObject(environments)) return 'it names no tables'
+  if (typeof program !== 'string' || typeof createdAt !== 'string')
+    return 'it does not say which version made it'
+  if (!isObject(environments)) return 'it has no tables'
   for (const part of PART_NAMES) {
     const tables = environments[part]
-    if (!Array.isArray(tables)) return `it names no tables of ${part}`
+    if (!Array.isArray(tables)) return `it has no tables of ${part}`
     const names = new Set<unknown>()
     for (const table of tables as readonly unknown[]) {
       const problem = tableProblem(table, part)
@@ -210,7 +214,7 @@ function tableProblem(table: unknown, part: PartName): string | null {
   return areNames ? null : `the table ${part}/${name} has an impossible chunk name`
 }
 
-/** Returns the bytes and entries of a whole backup. */
+/** Returns the numbers of bytes and entries of a whole backup. */
 export function manifestTotals(manifest: Manifest): { bytes: number; entries: number } {
   let bytes = 0
   let entries = 0

@@ -1,9 +1,9 @@
 /**
  * Restores a backup into a data directory. The parts of the store are built in another folder and moved to their final
- * paths once all of them are on the disk. The log begins after the last block that the environment `events` has
- * processed. The folder for building exists from the first step to the last, and a mark exists while the parts are
- * moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`). A directory whose restore was interrupted is refused until
- * the restore is repeated.
+ * paths once all of them are on the disk. The restored log contains only blocks after the last one that the restored
+ * environment `events` has processed. The folder for building exists from the first step to the last, and a mark exists
+ * while the parts are moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`). If a restore was interrupted, no
+ * daemon and no command opens the directory until the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,14 +29,14 @@ import { hasForm, neededTable } from '../catalogue-forms.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest, manifestTotals, type TableBackup } from './manifest.ts'
 
-/** The factor for the disk space that LMDB needs in addition to the bytes of the entries. */
+/** The disk space that a restored environment needs, as a multiple of the bytes of its entries. */
 const DISK_FACTOR = 1.5
 /** The number of chunks that one transaction writes. */
 const CHUNKS_PER_TRANSACTION = 16
 
 /**
- * Builds the environments of the directory `path` and moves them into place. If building fails, the directory stays as
- * usable as before. Throws `OperatorError` if the disk has too little space, and `DamagedChunkError`.
+ * Builds the parts of the store in the directory `path` and moves them into place. If building fails, the directory
+ * stays as usable as it was before. Throws `DamagedChunkError`, and `OperatorError` if the disk has too little space.
  */
 export async function refill(
   path: string,
@@ -147,7 +147,7 @@ async function readPosition(dataDir: string): Promise<number> {
   }
 }
 
-/** Removes everything but the data file of an environment from its folder, and flushes the folder. */
+/** Removes every file except the data file from the folder of an environment, and flushes the folder. */
 function settle(folder: string): void {
   rmSync(join(folder, 'lock.mdb'), { force: true })
   flush(folder)
@@ -181,8 +181,8 @@ function fill(
 }
 
 /**
- * Throws `DamagedChunkError` if a table of the catalogue has records of another table. That happens if the manifest
- * names the wrong chunks. The first and the last record of each table are read.
+ * Throws `DamagedChunkError` if a table of the catalogue has records of another table. That is so if the manifest names
+ * the wrong chunks. Only the first and the last record of each table are checked.
  */
 function requireOwnRecords(
   environment: Environment,
@@ -221,7 +221,7 @@ function* endOf(table: Table, isLast: boolean): Generator<Entry> {
   }
 }
 
-/** Replaces the existing parts. While the mark exists, every start fails. */
+/** Replaces the existing parts by the new ones. As long as the mark exists, no daemon starts on the directory. */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of PART_NAMES) {

@@ -1,6 +1,7 @@
 /**
  * Identifies the store of a backup by the id of its organization. A store gets this random UUID at its first start and
- * keeps it after a restore. The UUID is read from the backed-up records, so backups of earlier versions have it too.
+ * keeps it after a restore. The UUID is read from the records in the backup, so it can also be found in backups of
+ * earlier versions.
  */
 import { readFileSync } from 'node:fs'
 import { isObject } from '../../../base/json.ts'

@@ -1,10 +1,10 @@
 /**
  * Reads a store for a backup, even while a daemon uses it. The log is read first, as a table `blocks` (sequence number
- * u64 big-endian -> block). Then both environments are pinned before either of them is read. An event that was
- * acknowledged before the backup is therefore in the log that was read, or in the environment `events`, or in both. If
- * it is in both, a restore skips the block of the log, because `events` records which blocks are processed. `events`
- * may also contain blocks that were appended after the log was read. A restore therefore begins the log after the last
- * processed block (store-builder.ts).
+ * u64 big-endian -> block). Then both environments are pinned before either of them is read. So every event that was
+ * acknowledged before the backup is in the log that was read, in the environment `events`, or in both. `events` records
+ * which blocks of the log are processed, so a restore skips those blocks. `events` may even contain blocks that were
+ * appended after the log was read. The restored log therefore continues after the last processed block
+ * (store-builder.ts).
  */
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,13 +19,13 @@ import type { Manifest, TableBackup } from './manifest.ts'
 import { listTables, TableCursor } from './table-cursor.ts'
 
 const DATA_NAME = 'data.mdb'
-/** The bytes of the sequence number of a block. */
+/** The number of bytes of a block's sequence number, which is its key. */
 const SEQUENCE_BYTES = 8
 
 /**
- * Divides all tables of a store into chunks. `dataDir` is an absolute path. `onProgress` receives all bytes so far
- * after each chunk. Throws `OperatorError`, with exit code 78 for a damaged file. Costs one read of every byte of the
- * store.
+ * Divides all tables of a store into chunks. `dataDir` is an absolute path. After each chunk, `onProgress` receives the
+ * number of all bytes read so far. Throws `OperatorError`, with exit code 78 for a damaged file. Costs one read of
+ * every byte of the store.
  */
 export async function readEnvironments(
   dataDir: string,
@@ -78,7 +78,7 @@ async function readLog(
   }
 }
 
-/** The current blocks of a log. Blocks that are processed and trimmed during the reading are left out. */
+/** Iterates over the blocks of a log. Blocks that are processed and trimmed before they are read are left out. */
 class LogEntries implements EntryCursor {
   readonly keyBytes = SEQUENCE_BYTES
   valueBytes = 0

@@ -1,7 +1,7 @@
 /**
  * Reads the tables of a pinned state by plain reads of the data file, page by page. Each entry is copied only once,
  * from the page to its destination. A read through LMDB would cost three copies and four objects for each entry. If a
- * page is damaged, an error with the number of the page is thrown. LMDB would end the process instead. The format is
+ * page is damaged, it throws an error with the number of the page, where LMDB would end the process. The format is
  * described in lmdb-layout.ts.
  */
 import { readSync } from 'node:fs'
@@ -29,13 +29,15 @@ import {
 import { PAGE_CACHED_MS_MAX } from '../limits.ts'
 import type { EntryCursor } from './chunks.ts'
 
-/** The number of adjacent leaf pages that are read together. */
+/** The largest number of adjacent leaf pages that are read at once. */
 const LEAVES_PER_READ = 16
 const AROUND_BYTES = 256 * 1024
-/** For entries up to this size, a loop copies faster than a call. */
+/**
+ * The largest entry, in bytes, that is copied by a loop. Larger entries are copied by a call, which is faster for them.
+ */
 const SHORT_BYTES = 48
 
-/** A table and the record of its tree. */
+/** The name of a table, and the record of its tree. */
 export interface TableTree {
   readonly name: string
   readonly tree: TreeRecord
@@ -64,13 +66,13 @@ export class TableCursor implements EntryCursor {
   valueBytes = 0
   readonly #descriptor: number
   readonly #pageBytes: number
-  /** The end of the last page of the state. */
+  /** The offset at which the last page of the state ends. Nothing after it is read. */
   readonly #fileBytes: number
   readonly #branches: Branch[] = []
   readonly #leaves: Buffer
   #around: Buffer | null = null
   /**
-   * The offset of the current leaf page in `#leaves`, its number, and the number of pages after it that are already
+   * The current leaf page: its offset in `#leaves`, and its number. Then the number of pages after it that were already
    * read.
    */
   #leaf = 0
@@ -88,7 +90,7 @@ export class TableCursor implements EntryCursor {
     this.#leaves = Buffer.allocUnsafeSlow(this.#pageBytes * LEAVES_PER_READ)
     if (tree.root === NO_PAGE) return
     if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX)
-      throw new LmdbFault('a tree has no such depth')
+      throw new LmdbFault('a tree has an impossible depth')
     for (let level = 1; level < tree.depth; level++) {
       this.#branches.push({ page: Buffer.allocUnsafeSlow(this.#pageBytes), index: 0, count: 0 })
     }
@@ -110,7 +112,7 @@ export class TableCursor implements EntryCursor {
     this.valueBytes = leaves.readUInt16LE(node) + leaves.readUInt16LE(node + 2) * 2 ** 16
     const isBig = (leaves.readUInt16LE(node + 4) & NODE_BIG) !== 0
     const end = this.#keyStart + this.keyBytes + (isBig ? 24 : this.valueBytes)
-    // The caller allocates memory for the value before it reads the value, so the size is checked here.
+    // The caller will allocate memory for the value, so an impossible size must be refused before that.
     if (end > pageEnd || this.valueBytes > this.#fileBytes) throw this.#damagedLeaf()
     return true
   }
@@ -145,13 +147,16 @@ export class TableCursor implements EntryCursor {
     return this.#leaves.toString('latin1', this.#keyStart, this.#keyStart + this.keyBytes)
   }
 
-  /** Returns the tree in the value of the entry, or null. */
+  /** Returns the record of the tree that is the value of the entry, or null if the value is not a tree. */
   treeRecord(): TreeRecord | null {
     if ((this.#leaves.readUInt16LE(this.#node + 4) & NODE_TREE) === 0) return null
     return treeRecord(this.#leaves, this.#keyStart + this.keyBytes)
   }
 
-  /** Moves from a page down to the first leaf below it. */
+  /**
+   * Goes down from a page of the tree to the first leaf below it. `level` is the depth of that page, from 0 for the
+   * root.
+   */
   #descend(number: number, level: number): void {
     const branch = this.#branches[level]
     if (branch === undefined) {
@@ -189,7 +194,10 @@ export class TableCursor implements EntryCursor {
     this.#index = 0
   }
 
-  /** Returns the number of leaves, starting with this one, that follow each other both in the tree and in the file. */
+  /**
+   * Returns the number of leaves that can be read at once: this one, and those after it that follow both in the tree
+   * and in the file.
+   */
   #neighbours(number: number): number {
     const branch = this.#branches.at(-1)
     if (branch === undefined) return 1
@@ -204,7 +212,7 @@ export class TableCursor implements EntryCursor {
   #read(target: Buffer, offset: number, length: number, position: number): void {
     if (position + length > this.#fileBytes) {
       throw new LmdbFault(
-        `page ${Math.floor(position / this.#pageBytes)} is named, but does not exist`,
+        `a page refers to page ${Math.floor(position / this.#pageBytes)}, which does not exist`,
       )
     }
     const startedAtMs = performance.now()
@@ -222,7 +230,7 @@ export class TableCursor implements EntryCursor {
   }
 }
 
-/** Returns the number of nodes of a page. The page must have this number and kind. */
+/** Returns the number of nodes of a page. Throws `LmdbFault` unless the page has this number and kind. */
 function countNodes(
   pages: Buffer,
   offset: number,
@@ -234,7 +242,7 @@ function countNodes(
   const lower = pages.readUInt16LE(offset + 20)
   const isPage = Number(pages.readBigUInt64LE(offset)) === number && flags === kind
   if (!isPage || lower % 2 !== 0 || PAGE_HEADER_BYTES + lower > pageBytes || lower === 0) {
-    throw new LmdbFault(`page ${number} was overwritten: it is not what its tree needs there`)
+    throw new LmdbFault(`page ${number} was overwritten: it is not the page that its tree needs`)
   }
   return lower / 2
 }

@@ -7,8 +7,8 @@
  * - Every distinct_id of a person is owned by that person, and every owner has the distinct_id.
  * - The index by time of creation is complete.
  *
- * The check needs only one pass over all entries, and little memory. Two sets are compared by the sums of the hashes of
- * their members.
+ * The check needs only one pass over all entries, and little memory: instead of comparing two sets member by member, it
+ * compares the sums of the hashes of their members.
  */
 import { createHash } from 'node:crypto'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -33,33 +33,39 @@ const CREATED_KEY_UUID_OFFSET = 12
 /** Receives each inconsistency. `where` names the record. */
 export type FaultListener = (where: string, what: string) => void
 
-/** The figures collected for one project. */
+/** The numbers and sums that were collected for one project. */
 class ProjectFigures {
-  /** The counters of the project, or null if there are none. */
+  /** The counters that are stored for the project, or null if there are none. */
   counters: { rows: number; distinctIds: number; segments: number } | null = null
   segments = 0
-  /** The sequence number after the last segment so far. */
+  /** The sequence number at which the next segment must begin. */
   nextSequence = 1
-  /** For each segment, by its first sequence number, the number of groups that are still missing. */
+  /**
+   * For each segment, the number of groups that were not found yet. The key is the first sequence number of the
+   * segment.
+   */
   readonly groupsMissing = new Map<number, number>()
   distinctIds = 0
   distinctTexts = 0
   idsHash = 0n
   textsHash = 0n
   persons = 0
-  /** The number of persons in the counters. */
+  /** The number of persons according to the project's counters. */
   countedPersons = 0
-  /** The number of distinct_ids in the records of persons, and the number in the records of owners. */
+  /** The number of distinct_ids according to the records of persons, and according to the records of owners. */
   idsOfPersons = 0
   idsOfOwners = 0
   linksOfPersons = 0
-  /** The number of pages named by the directories of large persons and groups, and the number that exist. */
+  /**
+   * `pagesNamed` is the number of pages that the directories of large persons and groups name. `pages` is the number of
+   * pages that exist.
+   */
   pagesNamed = 0
   pages = 0
   linksOfOwners = 0
   /**
-   * The sums of ids that differ from the number of their person, in the records of persons and in table
-   * `moved_persons`.
+   * For persons whose id differs from their person number: the sums of the hashes of (id, number), from the records of
+   * persons and from table `moved_persons`.
    */
   movedOfPersons = 0
   movedOfIds = 0
@@ -70,7 +76,7 @@ class ProjectFigures {
 
 type Take = (figures: ProjectFigures, key: Buffer, bytes: Buffer) => void
 
-/** Adds an entry of a table to the figures of its project. */
+/** For each table, a function that adds one of its entries to the figures of the project. */
 const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
   projects: (figures, _key, bytes) => {
     const [rows, distinctIds] = [bytes.readUInt32LE(4), bytes.readUInt32LE(8)]
@@ -86,7 +92,7 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
     figures.textsHash += memberHash(numberInKey(key, 4), bytes)
   },
   person_projects: (figures, _key, bytes) => {
-    // `ProjectPersons` wrote the record, and its checksum matches.
+    // The cast is right: `ProjectPersons` wrote the record, and its checksum matches.
     figures.countedPersons = (unpack(bytes) as PersonCounters).persons
   },
   persons: (figures, key, bytes) => {
@@ -136,7 +142,7 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
   },
 }
 
-/** Collects figures while the tables are read, and then compares them. */
+/** Collects figures while the tables are read, compares them at the end, and reports the inconsistencies. */
 export class RecordsCheck {
   readonly #projects = new Map<number, ProjectFigures>()
   readonly #fault: FaultListener
@@ -168,21 +174,21 @@ export class RecordsCheck {
     if (counters === null && hasEvents) this.#fault(where, 'has records, but no counters')
     const { rows, ...counted } = counters ?? { rows: nextSequence - 1, segments, distinctIds }
     if (nextSequence !== rows + 1) {
-      this.#fault(where, `has ${rows} events, its segments hold ${nextSequence - 1}`)
+      this.#fault(where, `should have ${rows} events, but its segments have ${nextSequence - 1}`)
     }
     if (segments !== counted.segments) {
-      this.#fault(where, `has ${counted.segments} segments, ${segments} are there`)
+      this.#fault(where, `should have ${counted.segments} segments, but has ${segments}`)
     }
     if (distinctIds !== counted.distinctIds) {
-      this.#fault(where, `has ${counted.distinctIds} distinct_ids, ${distinctIds} are there`)
+      this.#fault(where, `should have ${counted.distinctIds} distinct_ids, but has ${distinctIds}`)
     }
     if (distinctIds !== distinctTexts || figures.idsHash !== figures.textsHash) {
-      this.#fault(where, 'distinct_ids and their texts do not mirror each other')
+      this.#fault(where, 'the tables distinct_ids and distinct_texts do not match')
     }
     for (const [first, missing] of figures.groupsMissing) {
       const place = `${where}, segment ${first}`
       if (missing > 0) this.#fault(place, `lacks ${missing} of its groups`)
-      if (missing < 0) this.#fault(place, 'has groups that it does not name')
+      if (missing < 0) this.#fault(place, 'has more groups than its header says')
     }
   }
 
@@ -190,19 +196,20 @@ export class RecordsCheck {
     const { persons, countedPersons: counted, created, uuidsOfPersons, uuidsOfCreated } = figures
     const { idsOfPersons, idsOfOwners, linksOfPersons, linksOfOwners } = figures
     const where = `persons of project ${projectId}`
-    if (counted !== persons) this.#fault(where, `${counted} are counted, ${persons} are there`)
+    if (counted !== persons)
+      this.#fault(where, `there should be ${counted} persons, but there are ${persons}`)
     if (figures.pagesNamed !== figures.pages) {
-      const what = `${figures.pagesNamed} pages of properties are named, ${figures.pages} are there`
+      const what = `there should be ${figures.pagesNamed} pages of properties, but there are ${figures.pages}`
       this.#fault(where, what)
     }
     if (idsOfPersons !== idsOfOwners || linksOfPersons !== linksOfOwners) {
-      this.#fault(where, 'distinct_ids and their owners do not mirror each other')
+      this.#fault(where, 'the distinct_ids of persons and the owners of distinct_ids do not match')
     }
     if (figures.movedOfPersons !== figures.movedOfIds) {
-      this.#fault(where, 'ids that differ from numbers do not find their persons')
+      this.#fault(where, 'the ids of moved persons do not match the table moved_persons')
     }
     if (created !== persons || uuidsOfCreated !== uuidsOfPersons) {
-      this.#fault(where, 'the list by time of creation has other persons')
+      this.#fault(where, 'the table person_created has other persons than the table persons')
     }
   }
 
@@ -210,7 +217,7 @@ export class RecordsCheck {
     const [projectId, first] = [numberInKey(key, 0), numberInKey(key, 4)]
     const { rows, groups } = decodeSummary(projectId, first, bytes)
     if (first !== figures.nextSequence) {
-      const what = `begins at event ${first}, the one before ends at ${figures.nextSequence - 1}`
+      const what = `begins at event ${first}, but the segment before it ends at ${figures.nextSequence - 1}`
       this.#fault(`project ${projectId}, segment ${first}`, what)
     }
     figures.segments++
@@ -232,14 +239,14 @@ function memberHash(number: number, text: Uint8Array): bigint {
   return hash.readBigUInt64LE()
 }
 
-/** Returns a hash of a uuid. `wordAt` returns the four bytes at an offset. */
+/** Returns a hash of a uuid. `wordAt` returns the four bytes of the uuid at an offset. */
 function hashOfUuid(wordAt: (offset: number) => number): number {
   let hash = 0
   for (let offset = 0; offset < 16; offset += 4) hash = mix(hash, wordAt(offset))
   return hash
 }
 
-/** Returns a sum that does not depend on the order of its members. */
+/** Adds the hash of a pair of numbers to a sum. The order in which pairs are added does not matter. */
 function sum(total: number, first: number, second: number): number {
   return (total + mix(mix(0, first), second)) >>> 0
 }

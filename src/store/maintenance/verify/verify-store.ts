@@ -25,18 +25,18 @@ import { hasForm } from '../catalogue-forms.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { RecordsCheck } from './records-check.ts'
 
-/** The number of entries after which the check lets the event loop run. */
+/** The number of entries after which the check returns to the event loop, so that other work can continue. */
 const ENTRIES_PER_TURN = 4096
 /** The number of times that a block of the log must look damaged before it is reported. */
 const LOG_LOOKS = 3
-/** The table whose values do not end with one checksum, because each entry of a value has its own. */
+/** A table in which a value has several checksums: one for each of its entries, instead of one at the end. */
 const CHANGES_TABLE = 'person_changes'
 
 /** A fault in the store. */
 export interface VerifyFinding {
   /** The absolute path of the data file. */
   readonly file: string
-  /** The record, or the part of the file. */
+  /** The table and key of the record, or another part of the file. */
   readonly where: string
   readonly what: string
 }
@@ -89,7 +89,7 @@ class Verification {
     }
   }
 
-  /** Checks the blocks of the log. Missing blocks are found when the parts of the store are compared. */
+  /** Checks the blocks that the log has. `checkAgreement` finds blocks that are missing. */
   async checkLog(): Promise<void> {
     try {
       const log = new LogReader({ dataDir: this.#dataDir })
@@ -159,7 +159,7 @@ class Verification {
     }
   }
 
-  /** Checks whether the environments belong together. Does nothing if LMDB must not read one of the files. */
+  /** Checks whether the parts of the store belong together. Does nothing if LMDB must not read one of the files. */
   checkAgreement(): void {
     if (this.#hasBrokenFile) return
     const found = findDisagreement(this.#dataDir)
@@ -185,7 +185,7 @@ class Verification {
     }
   }
 
-  /** Returns the tables that this program knows. Other tables are reported. */
+  /** Returns the tables that this version knows, and reports all others as findings. */
   #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
     const known = FIRST_TABLES[name]
     for (const table of tables) {
@@ -213,8 +213,8 @@ class Verification {
           else {
             const bytes = unseal(table, key, value)
             if (name === 'events') check.take(table, key, bytes)
-            // A restore restores whole tables. One record is therefore enough to find a table with the records of
-            // another table.
+            // Tables are always restored as a whole. So if a table has the records of another table, its first record
+            // shows it.
             else if (entries === 1 && !hasForm(table, key, bytes)) {
               this.#find(file, `table ${table}`, 'has records of another table')
             }

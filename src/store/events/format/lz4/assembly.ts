@@ -12,7 +12,7 @@
  */
 
 const TABLE: usize = 1024
-/** `packFast` stores one position for each hash, and `packSmall` stores the last two. */
+/** For each hash, `packFast` stores the last position at which it was seen, and `packSmall` stores the last two. */
 const FAST_BITS: u64 = 14
 const FAST_BYTES: usize = 4 << 14
 const SMALL_BITS: u64 = 15
@@ -27,17 +27,23 @@ const DISTANCE_MAX: i32 = 65535
  */
 const LAST_LITERALS: i32 = 5
 const LAST_BYTES: i32 = 12
-/** After two to the power of this number of positions without a match, the search takes larger steps. */
+/** When `2 ** PATIENCE_BITS` positions in a row had no match, the search begins to skip positions. */
 const PATIENCE_BITS: i32 = 5
-/** A match of at least this length is used without a search for a longer match at the next position. */
+/**
+ * A match with at least this number of bytes is used at once. For a shorter one, the search also looks for a longer
+ * match at the next position.
+ */
 const LONG_MATCH: i32 = 64
-/** More bytes than a token, a distance and the first bytes of two lengths need. */
+/**
+ * The room that is kept free in the output for one sequence without its literals: its token, its distance, and the
+ * first bytes of its two lengths need fewer bytes than this.
+ */
 const SEQUENCE_ROOM: i32 = 32
 const NIBBLE_MAX: i32 = 15
 
 /**
- * Compresses the bytes from `source` to `end`. Returns the end of the block at `target`, or 0 if it might pass
- * `targetEnd`. Looks up every position once.
+ * Compresses the bytes from `source` to `end`. Writes the block at `target`. Returns the address at which it ends, or 0
+ * if it might pass `targetEnd`. Each position is compared with one earlier position.
  */
 export function packFast(source: i32, end: i32, target: i32, targetEnd: i32): i32 {
   memory.fill(TABLE, 0, FAST_BYTES)
@@ -72,8 +78,8 @@ export function packFast(source: i32, end: i32, target: i32, targetEnd: i32): i3
 }
 
 /**
- * Like `packFast`, but compares two earlier positions for each hash, and prefers a longer match that begins one byte
- * later.
+ * Does the same as `packFast` and makes the block smaller: it compares two earlier positions for each hash, and prefers
+ * a longer match that begins one byte later.
  */
 export function packSmall(source: i32, end: i32, target: i32, targetEnd: i32): i32 {
   memory.fill(TABLE, 0, SMALL_BYTES)
@@ -163,8 +169,8 @@ export function unpack(source: i32, end: i32, target: i32, targetEnd: i32): i32 
 let foundFrom: i32 = 0
 
 /**
- * Returns the end of the longest match at a position if it is after `least`, otherwise 0. Stores the start of the match
- * in `foundFrom`.
+ * Looks for the longest match at the position `at`. Returns the position at which the match ends, if it is after
+ * `least`. Otherwise returns 0. Stores the start of the match in `foundFrom`.
  */
 // @ts-ignore: decorator
 @inline
@@ -214,7 +220,10 @@ function remember(slot: usize, at: i32): void {
   store<i32>(slot, at)
 }
 
-/** Returns the end of the bytes from `at` on that are equal to those from `from` on, at most `limit`. */
+/**
+ * Compares the bytes from `from` on with those from `at` on. Returns the position after `at` at which they begin to
+ * differ, at most `limit`.
+ */
 // @ts-ignore: decorator
 @inline
 function equalEnd(from: i32, at: i32, limit: i32): i32 {
@@ -232,7 +241,8 @@ function equalEnd(from: i32, at: i32, limit: i32): i32 {
 }
 
 /**
- * Writes the literals from `anchor` to `at` and the match from `at` to `matchEnd`. Returns the end, or 0 without room.
+ * Writes the literals from `anchor` to `at` and the match from `at` to `matchEnd`. Returns the address after the last
+ * written byte, or 0 if there is too little room.
  */
 // @ts-ignore: decorator
 @inline
@@ -249,7 +259,7 @@ function putSequence(to: i32, targetEnd: i32, anchor: i32, at: i32, from: i32, m
   return length >= NIBBLE_MAX ? putLength(to, length - NIBBLE_MAX) : to
 }
 
-/** Writes the last literals. Returns the end, or 0 without room. */
+/** Writes the last literals. Returns the address after the last written byte, or 0 if there is too little room. */
 function putLiterals(to: i32, targetEnd: i32, anchor: i32, end: i32): i32 {
   const literals = end - anchor
   if (to + literals + (literals >> 7) + SEQUENCE_ROOM > targetEnd) return 0
@@ -270,7 +280,7 @@ function putLength(to: i32, rest: i32): i32 {
   return to
 }
 
-/** Copies 16 bytes at a time, and at least 16. The source may overlap the bytes that the copy writes. */
+/** Copies 16 bytes at a time, and at least 16. The copy may read bytes that it has written itself. */
 // @ts-ignore: decorator
 @inline
 function copyVectors(from: i32, to: i32, bytes: i32): void {

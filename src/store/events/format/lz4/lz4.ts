@@ -2,9 +2,9 @@
  * Compresses and decompresses long texts in the LZ4 block format, in WebAssembly. Decompressing is several times as
  * fast as with the codecs of Node.js. docs/decisions/053-codec-of-long-texts.md compares the alternatives.
  *
- * The WebAssembly module can access only its own memory, so the bytes are divided into chunks, and each chunk is
- * compressed separately. So every thread that uses the module needs memory for only two chunks, whatever the size of
- * the texts:
+ * The WebAssembly module can access only its own memory. So the texts are divided into chunks, and each chunk is
+ * compressed separately. A thread that uses the module then needs memory for only two chunks, whatever the size of the
+ * texts:
  *
  *   texts     |      1 MiB      |      1 MiB      |  rest  |
  *   packed    bytes u32 | block | bytes u32 | block | bytes u32 | block
@@ -17,23 +17,26 @@ import { readFileSync } from 'node:fs'
 /** Every chunk except the last has this many bytes. The number is part of the format. */
 const CHUNK_BYTES = 1024 * 1024
 const HEAD_BYTES = 4
-/** The end of the hash table in the memory of the module. assembly.ts contains the same number. */
+/** The address in the memory of the module at which the hash table ends. assembly.ts contains the same number. */
 const TABLE_END = 1024 + 8 * 32_768
-/** The module copies 16 bytes at a time, so it reads and writes up to 15 bytes too far. */
+/**
+ * The number of unused bytes that must follow each block in the memory of the module. The module copies 16 bytes at a
+ * time, so it reads and writes up to 15 bytes too far.
+ */
 const MARGIN_BYTES = 64
 const INPUT = TABLE_END
 const OUTPUT = INPUT + CHUNK_BYTES + MARGIN_BYTES
 const MEMORY_BYTES = OUTPUT + CHUNK_BYTES + MARGIN_BYTES
 const PAGE_BYTES = 65_536
-/** The memory pages of the compiled module at its start, as in asconfig.json. */
+/** The number of memory pages that the compiled module has at its start, as in asconfig.json. */
 const INITIAL_PAGES = 1
 
 interface Lz4Exports {
   readonly memory: WebAssembly.Memory
-  /** Returns the end of the block, or 0 if the block might not fit. */
+  /** Returns the address at which the block ends, or 0 if the block might not fit. */
   readonly packFast: Convert
   readonly packSmall: Convert
-  /** Returns 1, or 0 if the block is damaged. */
+  /** Returns 1 if the output was filled exactly, or 0 if the block is damaged. */
   readonly unpack: Convert
 }
 
@@ -63,8 +66,8 @@ export function packTexts(content: Uint8Array, isSmall: boolean): Buffer {
 }
 
 /**
- * Decompresses the result of `packTexts`. Throws RangeError if it does not contain exactly `bytes` bytes. Before it
- * allocates memory for them, it checks that `packed` has the right number of chunks.
+ * Decompresses the result of `packTexts`. Throws RangeError if it does not contain exactly `bytes` bytes. It checks
+ * that `packed` has the right number of chunks before it allocates memory for the result.
  */
 export function unpackTexts(packed: Buffer, bytes: number): Buffer {
   const ends = chunkEnds(packed)
@@ -91,7 +94,7 @@ export function unpackTexts(packed: Buffer, bytes: number): Buffer {
   return content
 }
 
-/** Returns the end of each chunk. Throws RangeError unless the last chunk ends where the bytes end. */
+/** Returns the offset at which each chunk ends. Throws RangeError unless the last chunk ends at the end of `packed`. */
 function chunkEnds(packed: Buffer): readonly number[] {
   const ends: number[] = []
   let end = 0
@@ -105,7 +108,7 @@ function chunkEnds(packed: Buffer): readonly number[] {
 }
 
 function damaged(): RangeError {
-  return new RangeError('compressed texts that are damaged')
+  return new RangeError('the compressed texts are damaged')
 }
 
 class Engine {
