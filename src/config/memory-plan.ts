@@ -69,22 +69,22 @@ export interface MemoryPlan {
   readonly idleThreadMs: number
 }
 
-/** The budget that is enough to give everything its useful size on a machine with two cores. */
+/** With this budget, every thread, cache and buffer has its normal size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
 /**
- * The memory by which the budget grows with each further core: for a reading thread, an analytics thread, and half a
- * thread for long reads.
+ * How much larger the budget is for each core after the second. It covers one more thread for reads, one more for
+ * analytic queries, and half a thread for long reads.
  */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
 const MOST_CORES = 256
 const MOST_ANALYTICS_THREADS = 16
 /**
- * The share of a small machine's memory that the value `auto` of the setting uses. The rest is for the page cache and
- * other programs.
+ * The share of the machine's memory that `memory_max` = `auto` uses at most. The rest is for the page cache and other
+ * programs.
  */
 const MACHINE_SHARE = 0.75
-/** The memory of the process and its threads when they are idle, and of caches that are not counted elsewhere. */
+/** How much memory an idle process with its threads needs, together with the caches that are not counted elsewhere. */
 const REST_BYTES = 224 * MIB
 /** The smallest budget with which a daemon works. */
 export const MEMORY_BYTES_MIN = 128 * MIB
@@ -102,7 +102,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** The number of cores for which the budget has enough memory. */
+  /** The number of cores for whose threads the budget has enough memory. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -124,7 +124,8 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The table doubles its memory when more than half of it is full. The smaller number stays below such a step.
+    // The table of these entries doubles its memory when more than half of its slots are in use. 200,000 entries stay
+    // below such a step.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

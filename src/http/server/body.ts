@@ -31,7 +31,8 @@ const SPARE_BYTES = FRONT_BODY_BYTES_MAX
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
 /**
- * The slowest allowed upload. It may take `graceMs`, and 1 second more for each `bytesPerSecondMin` that it has sent.
+ * The slowest allowed upload. It may take `graceMs`, and 1 second more for every `bytesPerSecondMin` bytes that have
+ * arrived.
  */
 export interface UploadPace {
   readonly graceMs: number

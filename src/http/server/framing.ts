@@ -69,14 +69,14 @@ export interface BrowserWords {
 }
 
 const NO_SEGMENTS: readonly string[] = []
-/** The head that is being read. `takeHeader` adds to it. */
+/** The head that `checkFraming` is reading. `takeHeader` fills it. */
 let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
 let hostCount = 0
 /**
- * The last Host header that passed the check. The same Host header is not checked again, and nearly all requests have
- * it.
+ * The last Host header that was found valid. If the next request has the same one, as nearly all have, it is not
+ * checked again.
  */
 let knownHost = ''
 
@@ -114,7 +114,7 @@ function segmentsOf(request: FrontRequest, count: number): readonly string[] {
 }
 
 /**
- * Takes one header into the head. It compares the length of the name first, which is cheap and rules out most headers.
+ * Stores one header in the head. It compares the length of the name first, which is cheap and rules out most headers.
  */
 function takeHeader(name: string, value: string): void {
   switch (name.length) {

@@ -33,7 +33,10 @@ export interface ExperimentServices extends FlagServices, OrganizationServices, 
     PersonServices['queries'] &
     ExposureQueries
   readonly flags: FlagServices['flags']
-  /** Returns the refusal of changes that machines of an older version cannot read, or null if there is no such machine. */
+  /**
+   * Returns the error that refuses a change while the cluster has machines of an older version, which could not read
+   * the change. Returns null if there is no such machine.
+   */
   readonly mixedRefusal: () => ServiceError | null
 }
 

@@ -59,7 +59,7 @@ export const CHART_ACTOR_PAGE = is.namedObject(
   },
   { total: is.about(is.WHOLE, 'Number of people on all pages. Only with include_total.') },
 )
-/** A page of people. Each has the periods in which the person appears. */
+/** A page of people. Each row also contains the periods in which the person came back. */
 export const RETENTION_PAGE = is.namedObject(
   'RetentionPage',
   {

@@ -51,7 +51,7 @@ import type { AddressesBehind } from '../../server/url.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /**
- * For each ingestion path, the kind of its requests. Each path works with and without a trailing slash. No request is
+ * The kind of request for each ingestion path. Each path works with and without a trailing slash, and no request is
  * redirected.
  */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
@@ -155,8 +155,8 @@ class CaptureHandler {
     const peer = exchange.peerAddress
     const sender = shares.of(addresses.of(peer, head.forwardedFor))
     const isLarge = contentLength !== null && contentLength > FRONT_BODY_BYTES_MAX
-    // A body that is too large is refused for this reason even if no events are accepted at the moment. Otherwise its
-    // client would be told to send it again later.
+    // A body that is too large is refused as too large, even if no events are accepted at the moment. Otherwise its
+    // client would be told to send it again later, which would never succeed.
     const canFit = contentLength === null || contentLength <= bodyBytesMax
     const refusal = this.#options.refusal(isLarge ? sender.large : sender.small)
     if (refusal !== null && canFit) {
@@ -233,7 +233,7 @@ class CaptureHandler {
     memory: BodyMemory,
   ): void {
     const { admit, budget, groupCommit, limits, pool } = this.#options
-    // Only now it is known that the request is large, so the limit for large requests is checked here.
+    // It has turned out only now that the request is large, so the limit for large requests is checked here.
     const refused = this.#options.refusal(sender.large)
     if (refused !== null) throw refused
     const isLent = memory === 'lent'

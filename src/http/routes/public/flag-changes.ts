@@ -64,7 +64,8 @@ function listen(
   head: RequestHead,
 ): void {
   const { directory, projects, listeners, trustedProxies } = options
-  // If the request has a chunked body, the connection ends only after the answer. This answer never ends by itself.
+  // After a request with a chunked body, the connection is closed at the end of the answer. This answer never ends by
+  // itself.
   if (head.isChunked) throw new ServiceError('bad_request', 'Send this request without a body.')
   const key = keyOf(head)
   const project = directory.projectByKey(key)

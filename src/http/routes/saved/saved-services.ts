@@ -139,9 +139,9 @@ export function checkSize(attr: string, value: unknown, unitsMax: number): void 
 }
 
 /**
- * Throws 403 `permission_denied` if a saved query or saved filters are changed by a caller who may not run queries. The
- * result of the query is shown later, so saving it needs the same right as running it. `before` is the stored value,
- * which may stay as it is.
+ * Throws 403 `permission_denied` if a caller who may not run queries changes a saved query or saved filters. The result
+ * of the query is shown later, so saving it needs the same right as running it. `before` is the stored value, which may
+ * stay as it is.
  */
 export function requireAsking({ grant }: SavedCall, after: unknown, before: unknown): void {
   if (after === undefined || after === null) return
