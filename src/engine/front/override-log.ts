@@ -22,7 +22,7 @@ const RECENT_MS = 10_000
 export interface OverrideLogOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Returns the reason why nothing can be written now, or null. */
+  /** Returns the error with which writes are refused at the moment, or null if they are possible. */
   readonly refusal: () => ServiceError | null
 }
 

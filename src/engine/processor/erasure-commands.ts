@@ -14,12 +14,12 @@ import {
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** The data with which a command about erasure is carried out. */
+/** The data with which one command about erasure is carried out. */
 export interface ErasureStep {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly actor: Actor
   readonly atMs: number
-  /** The sequence number of the newest event. Later events are not erased. */
+  /** The sequence number of the project's newest event. The erasure does not apply to later events. */
   readonly lastSequence: number
 }
 

@@ -39,9 +39,7 @@ export interface ProviderOptions {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-/**
- * Random values to which one login is bound. Only the verifier and the nonce stay secret until the login is finished.
- */
+/** Random values that belong to one login. The verifier and the nonce must stay secret until the login is finished. */
 export interface LoginSecrets {
   readonly state: string
   readonly nonce: string
