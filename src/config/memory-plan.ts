@@ -12,18 +12,18 @@ import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
 const MIB = 1024 ** 2
 
-/** The facts from which the plan is computed. */
+/** What the plan depends on. */
 export interface MemoryFacts {
-  /** The whole budget, in bytes. */
+  /** The whole budget in bytes. */
   readonly memoryBytesMax: number
   readonly coreCount: number
 }
 
 /** How the budget is divided. All sizes are in bytes unless their name says otherwise. */
 export interface MemoryPlan {
-  /** The whole budget, as in the setting `memory_max`. */
+  /** The whole budget: the value of the setting `memory_max`. */
   readonly budgetBytes: number
-  /** The numbers of threads if no setting sets them. */
+  /** The default numbers of threads. */
   readonly workerThreads: number
   readonly analyticsThreads: number
   /**
@@ -34,28 +34,28 @@ export interface MemoryPlan {
   readonly waitingAnswersBytes: number
   /** The default memory limit for decoded columns, which all analytics threads share. */
   readonly queryCacheBytes: number
-  /** Memory for cached parts of query results in each analytics thread. */
+  /** The memory limit for cached parts of query results in each analytics thread. */
   readonly rememberedBytes: number
-  /** Memory for cached answers in the main thread. */
+  /** The memory limit for cached answers in the main thread. */
   readonly keptAnswersBytes: number
-  /** Memory for open segments in each thread that reads. */
+  /** The memory limit for open segments in each thread that reads. */
   readonly segmentViewsBytes: number
-  /** Memory for cached names of events and properties in each thread that reads. */
+  /** The memory limit for cached names of events and properties in each thread that reads. */
   readonly namesBytes: number
-  /** Memory for cached distinct ID numbers in the processing thread. */
+  /** The memory limit for cached distinct ID numbers in the processing thread. */
   readonly distinctIdsBytes: number
-  /** Memory for cached persons and groups in the processing thread. */
+  /** The memory limit for cached persons and groups in the processing thread. */
   readonly personsBytes: number
   /**
    * How many of the newest entries of the UUID index the processing thread holds in memory before it writes them to
    * disk.
    */
   readonly uuidTableEntries: number
-  /** How many bytes of events the processing thread gathers for one commit. */
+  /** The number of bytes of events after which the processing thread commits. */
   readonly commitBytes: number
-  /** The working memory of one query: rows, persons, and answers that are not text yet. */
+  /** The memory limit of one query: for rows, persons, and answers that are not text yet. */
   readonly questionBytes: number
-  /** Memory for cached decisions in the main thread, with their requests and answers. */
+  /** The memory limit for cached decisions in the main thread, with their requests and answers. */
   readonly decisionsBytes: number
   /** The old-generation heap of each kind of thread, in MiB. A thread that needs more is ended and replaced. */
   readonly heapMib: Readonly<
@@ -89,14 +89,14 @@ const REST_BYTES = 224 * MIB
 /** The smallest budget with which a daemon works. */
 export const MEMORY_BYTES_MIN = 128 * MIB
 
-/** Returns the budget for the value `auto` on a machine with this much memory. */
+/** Returns the budget in bytes that `memory_max` = `auto` stands for on a machine with this much memory. */
 export function automaticBudget(machineBytes: number, coreCount: number): number {
   const cores = Math.min(MOST_CORES, Math.max(USUAL_CORES, coreCount))
   const usual = USUAL_BYTES + (cores - USUAL_CORES) * CORE_BYTES
   return Math.max(MEMORY_BYTES_MIN, Math.floor(Math.min(usual, machineBytes * MACHINE_SHARE)))
 }
 
-/** Returns how a budget is divided on a machine. */
+/** Divides a budget among threads, caches and buffers. */
 export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFacts): MemoryPlan {
   const share = Math.min(1, budgetBytes / USUAL_BYTES)
   const part = (usualBytes: number, leastBytes: number): number =>

@@ -44,7 +44,7 @@ export interface AdmissionOptions {
     readonly processingLagMsMax: number
   }
   readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isBelowReserve'>
-  /** The memory for request bodies that are being received. */
+  /** The memory that request bodies use while they are received. */
   readonly budget: { readonly bytesInFlight: number }
   readonly loop: Pick<ProcessingLoop, 'backlogBytes' | 'isBehind' | 'lagMs'>
   readonly shares: FairShares

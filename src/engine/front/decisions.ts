@@ -241,7 +241,7 @@ export class DecisionService {
     }
   }
 
-  /** Returns how often a flag had each value since a time. Costs one step for each flag. */
+  /** Returns how often a flag had each value, from the time `fromMs` on. Costs one step for each flag. */
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)

@@ -44,9 +44,9 @@ export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number
 
 /** How many accepted bytes still need space, in the log or in the store. */
 export interface AcceptedBytes {
-  /** Bytes that are not in the log yet. */
+  /** The number of bytes that are not in the log yet. */
   readonly inFlight: number
-  /** Bytes in the log that are not processed yet. */
+  /** The number of bytes in the log that are not processed yet. */
   readonly backlog: number
 }
 

@@ -25,7 +25,7 @@ export interface RepeatedDecision {
 
 /** The number of decisions in one hour in which a flag had one value. */
 export interface UsageRow {
-  /** The start of the hour. */
+  /** The start of the hour, in milliseconds since 1970. */
   readonly hourMs: number
   readonly value: FlagValue
   readonly count: number
@@ -33,7 +33,7 @@ export interface UsageRow {
 
 /** How often a flag had each of its values. */
 export interface FlagUsageReport {
-  /** The time at which counting began. */
+  /** The time at which counting began, in milliseconds since 1970. */
   readonly sinceMs: number
   /** The time of the last decision, accurate to some seconds. Null if there was none since `sinceMs`. */
   readonly lastMs: number | null
@@ -43,7 +43,7 @@ export interface FlagUsageReport {
 
 /** How often each of several flags was decided. */
 export interface FlagsUsageReport {
-  /** The time at which counting began. */
+  /** The time at which counting began, in milliseconds since 1970. */
   readonly sinceMs: number
   readonly flags: readonly {
     readonly id: number
@@ -112,7 +112,7 @@ export class FlagUsage {
     this.#forget()
   }
 
-  /** Returns the counts of a flag since a time. */
+  /** Returns the counts of a flag in the hours from `fromMs` on. */
   of(flagId: number, fromMs: number): FlagUsageReport {
     const rows = [...this.#hours].flatMap(([hourMs, flags]) =>
       hourMs + HOUR_MS <= fromMs

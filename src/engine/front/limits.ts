@@ -1,7 +1,8 @@
 /** The limits of engine/front, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of damaged records for which the time of the last log line is kept. Beyond it, the list is cleared.
+ * The largest number of damaged records for which the time of the last log line is kept. Beyond it, the list is
+ * cleared.
  */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
@@ -41,8 +42,8 @@ export const COMMAND_WAIT_MS_MAX = 30_000
  */
 export const COHORT_CHANGES_MAX = 10_000
 /**
- * While at most this many events wait, processing pauses to collect more of them. If more wait, it works without a pause,
- * unless the main thread is busy.
+ * While at most this many events wait, processing pauses to collect more of them. If more wait, it works without a
+ * pause, unless the main thread is busy.
  */
 export const GATHER_EVENTS_MAX = 16_384
 /**
@@ -118,7 +119,7 @@ export const FLAG_LISTENER_STALL_MS_MAX = 10_000
 export const FATE_PROJECTS_MAX = 100
 /**
  * The largest number of bytes of the file in which refused requests survive a restart. The projects with the latest
- * refusals are kept, and the others are forgotten at a restart.
+ * refusals are kept, and the records of the others are lost at a restart.
  */
 export const FATE_FILE_BYTES_MAX = 1024 * 1024
 /** The time for which refused requests are shown. Older ones are left out. */

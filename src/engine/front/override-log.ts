@@ -35,7 +35,7 @@ export class OverrideLog implements OverrideSink {
     this.#options = options
   }
 
-  /** Writes an override to the log. Throws the refusal if nothing can be written. */
+  /** Writes an override to the log. Throws the error of `refusal` if nothing can be written. */
   add(projectId: number, request: OverrideRequest): void {
     const { groupCommit, clock, refusal } = this.#options
     const name = JSON.stringify([projectId, request])

@@ -96,8 +96,9 @@ export class RateHistory {
 
 /**
  * Returns a quantile in milliseconds: the value below which the given share of all values lies. `bounds` are the upper
- * bounds of the buckets of a histogram, and `counts` are the numbers of values in each bucket. The values in a bucket are
- * assumed to be spread evenly. A value above the highest bound counts as that bound. Returns null if there are no values.
+ * bounds of the buckets of a histogram, and `counts` are the numbers of values in each bucket. The values in a bucket
+ * are assumed to be spread evenly. A value above the highest bound counts as that bound. Returns null if there are no
+ * values.
  */
 export function quantileMs(
   bounds: readonly number[],

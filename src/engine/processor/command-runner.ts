@@ -233,8 +233,8 @@ export class CommandRunner {
   }
 
   /**
-   * Makes an event named `name` with the person's first distinct_id (or `givenId`), applies it to the person, and stores
-   * it. If a `$set` event would make the person too large, returns false and stores nothing.
+   * Makes an event named `name` with the person's first distinct_id (or `givenId`), applies it to the person, and
+   * stores it. If a `$set` event would make the person too large, returns false and stores nothing.
    */
   #apply(
     step: Step,

@@ -1,7 +1,7 @@
 /** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of batches that may wait for a subscriber. Beyond it, all batches up to then are dropped, and the
+ * The largest number of batches that may wait for a subscriber. Beyond it, all waiting batches are dropped, and the
  * subscriber is told that it missed them.
  */
 export const BATCHES_MAX = 1024

@@ -215,7 +215,7 @@ export function collectionOf<Services extends RouteServices>(
   }
 }
 
-/** Returns an object unless it is missing. Otherwise throws 404 `not_found` with `detail`. */
+/** Returns an object. If it is missing (null or undefined), throws 404 `not_found` with `detail`. */
 export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
   if (thing !== null && thing !== undefined) return thing
   throw new ServiceError('not_found', detail)

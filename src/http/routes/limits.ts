@@ -76,8 +76,8 @@ export const DELETED_PERSONS_MAX = 1000
  */
 export const DELETED_PERSONS_AT_ONCE_MAX = 100
 /**
- * If this many bytes of accepted events wait to be written to the disk, large bodies have to wait, too. Small bodies are
- * still accepted for the next write.
+ * If this many bytes of accepted events wait to be written to the disk, large bodies have to wait, too. Small bodies
+ * are still accepted for the next write.
  */
 export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
 /**

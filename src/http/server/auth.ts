@@ -218,8 +218,8 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A session counts as used only if a user has caused the request. A page that nobody uses must not keep the session
-  // alive, and neither must a long answer that checks whether it may continue.
+  // A session counts as used only if a user has caused the request. Requests of a page that nobody looks at must not keep
+  // the session alive. Nor must a long answer, which checks from time to time whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
@@ -330,7 +330,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
-/** Returns the project number that is meant by a path segment, or null if the segment means no project. */
+/** Returns the number of the project that a path segment names, or null if the segment names no project. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null

@@ -18,7 +18,7 @@ import {
 } from './limits.ts'
 import { type Closing, sendError } from './respond.ts'
 
-/** The size of the first buffer for a body that arrives in several chunks. */
+/** The size in bytes of the first buffer for a body that arrives in several chunks. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
  * Bodies up to this size are processed at once on the main thread. They are collected in reused memory, so that they
@@ -40,8 +40,8 @@ export interface UploadPace {
 }
 
 /**
- * The part of the memory that all bodies may use. A body needs several times its size while it is checked, and stores
- * and threads need memory, too.
+ * The share of the memory that all bodies together may use. A body needs several times its size while it is checked,
+ * and stores and threads need memory, too.
  */
 const MEMORY_PART = 1 / 8
 

@@ -76,8 +76,8 @@ export const PAGE_ROWS_MAX = 10_000
  */
 export const RATE_BUCKETS_MAX = 100_000
 /**
- * The largest number of bytes of an answer that is sent in one call. If the socket does not accept all of them, a copy of
- * the rest waits. Larger answers follow the pace of the reader and are not copied.
+ * The largest number of bytes of an answer that is sent in one call. If the socket does not accept all of them, a copy
+ * of the rest waits. Larger answers follow the pace of the reader and are not copied.
  */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
 /**

@@ -49,7 +49,7 @@ export interface AboutRequest {
 
 /** How many bytes are passed to the socket at a time. */
 const SLICE_BYTES = 64 * 1024
-/** A body of at most this size is written together with its head, as one text. */
+/** A body of at most this many bytes is written together with its head, as one text. */
 const JOINED_BYTES = 16 * 1024
 const NO_BYTES = new ArrayBuffer(0)
 /** Matches a header value that needs no encoding. */

@@ -19,7 +19,9 @@ import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
 import type { QueryOutcome, QueryPart, QueryTask } from './query-tasks.ts'
 
-/** How often all parts are computed again if they come from different states of the store. */
+/**
+ * The number of attempts to get all parts from the same state of the store. Then one thread computes the whole query.
+ */
 const TRIES = 3
 
 /** The pool that carries out queries. */

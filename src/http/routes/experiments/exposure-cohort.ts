@@ -1,4 +1,6 @@
-/** Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort". */
+/**
+ * Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort".
+ */
 import { ServiceError } from '../../../base/errors.ts'
 import { addMembers } from '../../../engine/front/cohort-members.ts'
 import { hasScope, scopesIn } from '../../../rules/access/scopes.ts'

@@ -100,8 +100,8 @@ export interface CaptureOptions {
   readonly addresses: Pick<AddressesBehind, 'of'>
   readonly limits: Pick<DailyLimits, 'isReached'>
   /**
-   * Returns the error with which a request of a sender must be refused, because no events, or not this many, can be
-   * accepted at the moment. Returns null if they can be accepted.
+   * Returns the error that refuses a request of a sender if no events, or not this many, can be accepted at the moment.
+   * Otherwise returns null.
    */
   readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
   /**

@@ -40,7 +40,7 @@ const OPENING = Buffer.from('{')
  * An estimate of the length of an answer in bytes, without its flags and configuration. The real length is below it.
  */
 const FRAME_BYTES = 1024
-/** The bytes that are reserved for the end of an answer: two names, a UUID and a time. */
+/** The number of bytes that are reserved for the end of an answer: two names, a UUID and a time. */
 const END_ROOM_BYTES = 128
 const UUID_BYTES = 36
 const END_FRAME_BYTES = ',"requestId":"","evaluatedAt":}'.length + UUID_BYTES

@@ -126,7 +126,7 @@ export function placeInPath(call: SavedCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns an object unless it is null. Throws 404 `not_found` for null. */
+/** Returns an object. If it is null, throws 404 `not_found`. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   return found(thing, `The project has no such ${name}.`)
 }
