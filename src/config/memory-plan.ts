@@ -27,8 +27,7 @@ export interface MemoryPlan {
   readonly workerThreads: number
   readonly analyticsThreads: number
   /**
-   * The default limit for request bodies and answers that are being transferred, and the limit for answers that wait
-   * until their client reads them.
+   * The default limit for request bodies in memory, and the limit for answers that wait until their clients read them.
    */
   readonly inFlightBytes: number
   readonly waitingAnswersBytes: number

@@ -28,8 +28,8 @@ const CHANGED_MS = 50
 /** The pause before the next attempt if the daemon was busy or could not write, in milliseconds. */
 const AGAIN_MS = 60_000
 /**
- * If a calculation fails with one of these error codes, it would fail again. It is not retried before the cohort is due
- * again.
+ * If a calculation fails with one of these error codes, an early retry would fail, too. The calculation is repeated
+ * when the cohort is due again.
  */
 const LASTING: readonly string[] = ['query_timeout', 'query_too_large']
 const UNFORESEEN = 'The members could not be calculated. The log of the daemon has the reason.'

@@ -65,7 +65,7 @@ export class FlagService {
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
     const onDamage = (error: unknown): void => {
-      // A `ServiceError` means that the daemon refuses to write at the moment. It reports no damage.
+      // A `ServiceError` only means that the daemon refuses to write at the moment, so it is not reported as damage.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
     const usage = new FlagUsage(clock)

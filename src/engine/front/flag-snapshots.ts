@@ -29,7 +29,7 @@ export interface DefinitionSource {
   groupTypes(projectId: number): ReadonlyMap<number, string>
 }
 
-/** The sources of snapshots. */
+/** The sources from which snapshots are made. */
 export interface FlagSnapshotOptions {
   readonly flags: FlagSource
   readonly projects: ProjectSource

@@ -49,7 +49,7 @@ export interface AcknowledgeTarget {
   acknowledge(error: ServiceError | null): void
 }
 
-/** A large request, which is a block of its own. */
+/** A large request. Its events are a block of their own. */
 export interface RequestBlock {
   readonly block: HeldBlock
   readonly projectId: number

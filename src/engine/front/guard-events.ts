@@ -54,7 +54,10 @@ export class GuardEvents {
     this.#options = options
   }
 
-  /** Records whether this process is storing the event with this UUID. It then writes the event without waiting. */
+  /**
+   * Records whether this process is storing the event with this UUID. If so, the event is later written to the log
+   * without waiting.
+   */
   setOwn(uuid: string, isOwn: boolean): void {
     if (isOwn) this.#own.add(uuid)
     else this.#own.delete(uuid)

@@ -147,8 +147,8 @@ export class LiveEvents {
         for (const event of events) stream.show(textOf.get(event) ?? '')
       }
     } catch {
-      // The events could not be read, because too many reads wait or a record is damaged. They count as missed. The
-      // cause is reported when somebody reads the events in the usual way.
+      // The events could not be read, because too many reads wait or a record is damaged. The events then count as
+      // missed. The cause is reported when somebody reads the events in the usual way.
       for (const { stream, events } of shown) stream.miss(events.length)
     }
   }

@@ -130,7 +130,8 @@ export interface ProcessingTrouble {
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
     'Processing fails. Smaller batches are tried, and an event that fails on its own becomes a dead letter.',
-  maintenance: 'A maintenance step of the store failed and is paused.',
+  maintenance:
+    'A maintenance step of the store failed and is paused. The log of the daemon has the reason.',
   thread_ended:
     'The processing thread ended during its work. Smaller batches are tried, and an event that ends the thread on its own becomes a dead letter.',
   shortage: 'Processing waits until the machine has free resources again.',

@@ -19,7 +19,7 @@ const PERIOD_MS = 3_600_000
  */
 const FIRST_MS = 60_000
 
-/** The actor of erasures that no user has started. */
+/** The actor that is recorded for erasures that no user has started. */
 export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
 /** The dependencies of retention. */

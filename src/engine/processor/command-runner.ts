@@ -454,8 +454,8 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 }
 
 /**
- * Stores changes of the members of a calculated or static cohort. A distinct ID number whose person was deleted after
- * the calculation has no owner. It is ignored.
+ * Stores changes of the members of a calculated or static cohort. If a person was deleted after the calculation, the
+ * distinct ID numbers of that person have no owner. They are ignored.
  */
 function setCohortMembers(
   { persons, atMs }: Step,

@@ -711,8 +711,8 @@ export class LogProcessor {
     const uuidOffset = eventUuidOffset(record, index)
     const properties = isObject(given['properties']) ? given['properties'] : {}
     const distinctId = eventDistinctId(given, properties)
-    // The JSON may contain an IP address. It is left out for anonymized and cookieless events, whose IP address must
-    // not be stored.
+    // The JSON may contain an IP address, which must not be stored for anonymized and cookieless events. The JSON of
+    // these events is therefore left out.
     const isPrivate =
       (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
       distinctId === COOKIELESS_ID ||

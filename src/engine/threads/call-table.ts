@@ -134,7 +134,7 @@ export const QUERIES = {
   ...FLAG_CALLS,
 }
 
-/** Every call by its name. */
+/** All calls by name. */
 export const CALLS = {
   ...QUERIES,
   ...TABLE_CALLS,

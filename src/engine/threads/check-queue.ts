@@ -200,8 +200,7 @@ export class CheckQueue {
   }
 
   /**
-   * Returns the index of the next body to check. It is the oldest body of the sender whose last check was started
-   * first.
+   * Returns the index of the next body to check: the oldest body of the sender that got a thread longest ago, or never.
    */
   #nextIndex(lane: CheckLane): number {
     let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]

@@ -60,7 +60,7 @@ export const DROPPED_CALLS = {
   ),
 }
 
-/** Facts about the disk that `tenrec status` needs. */
+/** Calls about the disk, for `tenrec status`. */
 export const STATUS_CALLS = {
   /** Returns the time of the newest backup beside the data directory, in ISO 8601, or null if no backup can be read. */
   lastBackup: short(({ settings }) => {

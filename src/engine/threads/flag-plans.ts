@@ -49,7 +49,7 @@ export interface FlagPlanTask {
 /** The effect of changing one flag, without examples. */
 export type PlannedEffect = Omit<RehearsalAnswer, 'examples' | 'is_new'>
 
-/** One flag of a plan, as answers show it. */
+/** One flag of a plan, in the form in which clients get it. */
 export interface PlanRow {
   readonly key: string
   readonly action: PlannedAction
@@ -66,7 +66,7 @@ export interface PlanRow {
   readonly effect: PlannedEffect | null
 }
 
-/** A plan, as answers show it. */
+/** A plan, in the form in which clients get it. */
 export interface PlanAnswer {
   /** The flags in the order in which they are changed. */
   readonly flags: readonly PlanRow[]

@@ -107,7 +107,7 @@ export interface PoolOptions {
   readonly changes?: () => ChangeLog | null
 }
 
-/** The calls that callers can make. */
+/** The methods with which callers make calls. */
 export type Queries = CallerOf<typeof QUERIES> &
   OrganizationPort &
   AnalyticQueries &

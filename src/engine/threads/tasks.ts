@@ -54,7 +54,7 @@ export interface ThreadSettings {
   readonly analytics?: AnalyticSettings
   /** The URL of the ClickHouse server to which columns of segments were moved. */
   readonly warehouse?: string
-  /** The properties that are added to events during processing. Undefined if there are none. */
+  /** Which properties are added to events during processing. Undefined if none are added. */
   readonly enrichment?: EnrichmentSettings
   /** Shared memory in which the threads of a group count their open write transactions. */
   readonly openWrites?: Int32Array
@@ -89,7 +89,7 @@ export interface AnalyticSettings {
   readonly cache: BlockShare
 }
 
-/** The properties that are added to events during processing. */
+/** Which properties are added to events during processing. */
 export interface EnrichmentSettings {
   readonly isBotTagged: boolean
   readonly isUserAgentParsed: boolean

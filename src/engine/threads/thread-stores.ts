@@ -21,30 +21,30 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** The implementations that the writer thread uses. */
+/** The function with which the writer thread opens its logs. */
 export interface AppendWiring {
   /** Opens the appender of a log. In a cluster, this is the outbox of `partition`. */
   appender(settings: ThreadSettings, partition: number): LogAppender
 }
 
-/** The implementations that the processing thread uses. */
+/** The functions with which the processing thread opens what it works with. */
 export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
   /** Returns the outbox that receives what the processor has stored. */
   outbox(): Outbox
 }
 
-/** The implementations that all other threads use. */
+/** The functions with which all other threads open what they work with. */
 export interface ReadWiring {
   /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader
-  /** Opens the reader of persons, and of everything else except the events. */
+  /** Opens the reader of everything in the store except the events: persons, groups, cohorts and so on. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
   /** Returns the store of events that belongs to a reader. */
   warehouse(reader: EventReader): Warehouse
 }
 
-/** The implementations that a thread uses. */
+/** The functions with which a thread opens what it works with. They depend on the kind of the thread. */
 export type ThreadWiring = AppendWiring | ProcessWiring | ReadWiring
 
 /** The stores of a thread that reads, checks uploads, or changes flags and the organization. */

@@ -217,7 +217,7 @@ function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Sc
   }
 }
 
-/** Returns true if a request must have a body. It may be left out if it is an object without required members. */
+/** Returns true if a request must have a body. A body may be left out if it is an object without required members. */
 function isBodyRequired({ type, required = [] }: Schema): boolean {
   return type !== 'object' || (required as readonly string[]).length > 0
 }

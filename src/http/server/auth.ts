@@ -87,7 +87,7 @@ export interface RouteDirectory {
 /** The lookups that are needed to find the project of a request. */
 type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'>
 
-/** The number of the project that the first start creates. */
+/** The number of the project that the first start of the daemon creates. */
 const CURRENT_PROJECT_ID = 1
 
 /**

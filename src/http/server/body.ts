@@ -196,10 +196,10 @@ export interface BodyOptions {
 }
 
 /**
- * Reads the body of a request. It must be called before the handler returns. `declaredBytes` is the Content-Length. It
- * is null for a chunked body and if there is no body. A missing body is delivered as an empty one. If the body is too
- * large, the answer is 413 `request_too_large`, at once if the declared length already says so. If the budget is used
- * up, it is 503 `server_error`. If the client leaves, nothing is delivered.
+ * Reads the body of a request. Call it before the handler returns. `declaredBytes` is the Content-Length, or null for a
+ * chunked body and for a request without a body. A missing body is delivered as an empty one. A body that is too large
+ * is answered 413 `request_too_large`, at once if already the declared length is too large. If the budget is used up,
+ * the answer is 503 `server_error`. If the client leaves, nothing is delivered.
  */
 export function collectBody(
   exchange: Exchange,

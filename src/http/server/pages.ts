@@ -188,8 +188,8 @@ export function itemPage<Item>(
 
 /**
  * Returns the URLs of the next page and the previous page. There is a `next` if the page is full or ended at its byte
- * limit. It begins after the last row of this page. There is a `previous` if a whole page comes before this one. If the
- * limit was in the body of the request, the URLs contain it as a parameter.
+ * limit. The next page begins after the last row of this one. There is a `previous` if a whole page comes before this
+ * one. If the limit was in the body of the request, the URLs contain it as a parameter.
  */
 export function pageUrls(
   address: PageAddress,

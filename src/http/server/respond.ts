@@ -1,7 +1,7 @@
 /**
  * Turns values and errors into HTTP answers. Every function of this file may be called at any time, also after the
- * client has left. It completes the exchange and releases its resources. If the exchange was already answered, the call
- * has no effect.
+ * client has left. Each call completes the exchange and releases its resources. If the exchange was already answered,
+ * the call has no effect.
  */
 import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'

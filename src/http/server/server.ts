@@ -39,7 +39,7 @@ import {
 import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** One in this many requests to public routes is timed. It must be a power of two. */
+/** One in this many requests to public routes is timed. The number must be a power of two. */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 
@@ -63,8 +63,8 @@ export interface HttpServerOptions {
   /** The HTTP library. The default is `auto`. */
   readonly httpServer?: HttpServerChoice
   /**
-   * How many connections may be open. A connection beyond this number is closed at once. It must be lower than the
-   * limit of open files.
+   * How many connections may be open. A connection beyond this number is closed at once. The number must be lower than
+   * the limit of open files.
    */
   readonly connectionsMax?: number
   /**

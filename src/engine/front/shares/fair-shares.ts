@@ -24,7 +24,10 @@ import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from '
 const EVENT_US = 50
 /** The estimated speed at which bytes are processed, in bytes per microsecond. It is 50 MB per second. */
 const BYTES_PER_US = 50
-/** The lowest factor between the assumed processing time of a sender's events and the first estimate. */
+/**
+ * The lowest value of `factor`, which is the assumed processing time of a sender's events, divided by the first
+ * estimate.
+ */
 const FACTOR_MIN = 0.02
 /**
  * On a busy machine, a processing run with `FULL_RUN_US` of estimated work may take up to this number of milliseconds
@@ -81,7 +84,7 @@ export interface FairSharesOptions {
   readonly bodies: SharedBodies
 }
 
-/** The data that waits to be processed. */
+/** How far processing is behind: the estimated lag, and the number of bytes that wait to be processed. */
 export interface Backlog {
   readonly lagMs: number
   readonly backlogBytes: number

@@ -27,8 +27,8 @@ const CLOSED = 2
 /** The index in `words` of the word that says which side has to act. */
 const TURN = 0
 /**
- * The index in `words` of the number of the shared memory that contains the block, or NO_BLOCK. `BLOCK_BYTES` is the
- * index of the number of bytes of the block.
+ * Two further indexes into `words`. At `MEMORY` is the number of the shared buffer that contains the block, or
+ * NO_BLOCK. At `BLOCK_BYTES` is the length of the block in bytes.
  */
 const MEMORY = 1
 const BLOCK_BYTES = 2

@@ -8,7 +8,7 @@ import { KEPT_ANSWER_BYTES_MAX, KEPT_ANSWERS_BYTES_MAX } from '../limits.ts'
 import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 
 interface KeptAnswer {
-  /** The query that this answers. */
+  /** The query to which `text` is the answer. */
   readonly task: QueryTask
   readonly text: Uint8Array<ArrayBuffer>
   readonly sameUntilMs: number

@@ -176,8 +176,8 @@ function stateOf({ scanner, context }: QueryShard): string {
 }
 
 /**
- * Adds the newer events to a result. It is right only for queries that do not look at the owners of events until the
- * answer is made from the result.
+ * Adds the newer events to a result. Call it only for queries that do not look at the owners of events until the answer
+ * is made from the result.
  */
 function withNewEvents(
   { known, found }: RememberedPart,

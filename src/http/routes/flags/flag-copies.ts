@@ -183,7 +183,7 @@ interface Source {
   readonly changes: readonly PortableChange[]
 }
 
-/** A target project before the copy. */
+/** A target project, and what must be copied to it. */
 interface Target {
   readonly set: FlagSet
   /** The flags to copy, in the form in which files contain flags. */
@@ -441,7 +441,7 @@ function targetOf(
   }
   if (referring.some(hasNumbers)) {
     const detail =
-      'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Rename or remove it first.'
+      'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Remove the condition, or rename the cohort.'
     throw new ServiceError('invalid_input', detail)
   }
   for (const key of keys) {
@@ -476,7 +476,7 @@ function addMissing(
   const cohort = named(from, name)
   if (cohort === undefined) return
   if (cohort.isStatic) {
-    const detail = `The target lacks the cohort ${JSON.stringify(name)}, which is static or selects persons by their events. Its persons belong to one project, so create it there first.`
+    const detail = `The target lacks the cohort ${JSON.stringify(name)}, which is static or selects persons by their events. Its persons belong to one project, so create the cohort in the target first.`
     throw new ServiceError('invalid_input', detail)
   }
   const path = [...above, name]

@@ -278,7 +278,7 @@ export const PLAN_WISH = is.named(
     },
   ),
 )
-/** The changes that the flags in files would make. */
+/** A plan: the changes that the flags in files would make. */
 export const PLAN = is.namedObject('FlagPlan', {
   flags: is.about(
     is.list(

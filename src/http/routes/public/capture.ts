@@ -119,7 +119,7 @@ export interface CaptureOptions {
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
-/** The source of a request. */
+/** Where a request came from. */
 interface Origin {
   /** The IP address at the other end of the connection. */
   readonly peer: string

@@ -18,7 +18,7 @@ import { ANYBODY } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehindProxies, baseUrl, type TrustedProxies } from '../../server/url.ts'
 
-/** The seconds after which a hidden page should close its stream. It is the default of OFREP. */
+/** The number of seconds after which a hidden page should close its stream. This is the default of OFREP. */
 const INACTIVITY_SECONDS = 120
 const OFREP_PATH = '/ofrep/v1/event_stream'
 

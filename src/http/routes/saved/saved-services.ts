@@ -149,8 +149,8 @@ export function requireAsking({ grant }: SavedCall, after: unknown, before: unkn
 }
 
 /**
- * Throws 403 `permission_denied` for a key that is limited to some projects. It must not change an object that all
- * projects show.
+ * Throws 403 `permission_denied` for a key that is limited to some projects. Such a key must not change an object that
+ * all projects show.
  */
 export function requireAllProjects({ grant }: SavedCall): void {
   if (grant.projectIds === 'all') return
