@@ -57,7 +57,8 @@ export interface RequestBlock {
 }
 
 /**
- * Takes accepted requests: the group commit of a single machine, or the group commits of all partitions in a cluster.
+ * The object that takes accepted requests: the group commit of a single machine, or the group commits of all partitions
+ * in a cluster.
  */
 export type Commits = Pick<GroupCommit, keyof GroupCommit>
 

@@ -29,8 +29,8 @@ export interface PageTools {
   readonly format: RowFormat
   readonly writer: RowsWriter
   /**
-   * Called between rows and before a group of columns is read. Throws if the page takes too long, needs too much memory
-   * or is no longer wanted.
+   * Called between rows and before a group of columns is read. Throws if the page must not be continued: because it
+   * takes too long, because the group is too large for a short read, or because nobody waits for the page any more.
    */
   readonly check: (groupBytes?: number) => void
 }

@@ -75,8 +75,8 @@ export class KnownDecisions {
   }
 
   /**
-   * Returns the name under which a request is cached. Returns null if the request is not cached: if it is too large, or
-   * if its body is compressed.
+   * Returns the name under which a request is cached. Returns null if the request is not cached: because it is too
+   * large, or because its body is not plain JSON.
    */
   nameOf(head: FlagRequestHead, body: Uint8Array): string | null {
     const isPlain = head.query.compression === '' && head.contentEncoding === ''
