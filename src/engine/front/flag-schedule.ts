@@ -329,7 +329,7 @@ function groupTypeOf({ filters: { aggregation_group_type_index: index } }: Flag)
   return typeof index === 'number' ? index : null
 }
 
-/** Returns the values that a flag can have except `false`, as texts. */
+/** Returns all values except `false` that a flag can have, as texts. */
 function valuesOf({ filters: { multivariate } }: Flag): readonly string[] {
   const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
   return variants.length === 0 ? ['true'] : variants.map(({ key }) => String(key))

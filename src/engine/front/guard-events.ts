@@ -63,7 +63,9 @@ export class GuardEvents {
     else this.#own.delete(uuid)
   }
 
-  /** Writes the stored events whose time has come, one after the other. `stored` has those of all projects. */
+  /**
+   * Writes the stored events whose time has come, one after the other. `stored` contains the events of all projects.
+   */
   write(stored: readonly GuardEvent[]): void {
     const { isHere, waitMs } = this.#options
     const nowMs = performance.now()

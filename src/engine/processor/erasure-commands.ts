@@ -94,8 +94,8 @@ function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
 }
 
 /**
- * Returns the distinct_ids whose events are erased, each with a range of sequence numbers. Returns null to erase the
- * events of all distinct_ids, and undefined if the person does not exist.
+ * Returns the distinct_ids whose events are erased. For each, only the events in a range of sequence numbers are
+ * erased. Returns null to erase the events of all distinct_ids, and undefined if the person does not exist.
  */
 function spansOf(
   { persons, lastSequence }: ErasureStep,

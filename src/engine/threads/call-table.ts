@@ -263,7 +263,7 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts & Pick<TableQueries, 'flagsFile'>
 
-/** Counts for flags. They are cancelled when the client leaves. */
+/** Calls that count persons or groups for flags. They */
 export interface FlagCounts {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>

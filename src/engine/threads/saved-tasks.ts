@@ -120,7 +120,10 @@ export const SAVED_HANDLERS = {
   ) => saved.addSharePassword(request),
   removeSharePassword: ({ saved }: Store, request: SharedPlace & { readonly passwordId: number }) =>
     saved.removeSharePassword(request),
-  /** Returns the lock of the link that a token opens, or null if the token opens nothing. */
+  /**
+   * Returns whether the link that a token opens needs a password, and its passwords. Returns null if the token opens
+   * nothing.
+   */
   shareLock({ saved }: Store, token: string): ShareLock | null {
     const view = saved.findShared(token)
     return view === null ? null : accessOf(view.sharing)

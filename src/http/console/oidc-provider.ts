@@ -47,7 +47,7 @@ export interface LoginSecrets {
   readonly verifier: string
 }
 
-/** The error for a provider that cannot be reached, or that answers something else than a provider would. */
+/** The error for a provider that cannot be reached, or whose answer does not follow OpenID Connect. */
 class ProviderFault extends Error {
   override readonly name = 'ProviderFault'
 }

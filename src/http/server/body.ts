@@ -26,7 +26,8 @@ const FIRST_BUFFER_BYTES = 64 * 1024
  */
 const SPARE_BYTES = FRONT_BODY_BYTES_MAX
 /**
- * When this many bytes have arrived, the buffer gets the size of the whole declared length, or becomes a large slab.
+ * Once this many bytes of a body have arrived, its buffer is enlarged to the declared length, or replaced by a large
+ * slab.
  */
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
@@ -176,7 +177,7 @@ interface Upload {
 
 /** The limits and callbacks with which a body is read. */
 export interface BodyOptions {
-  /** The most bytes of one body. A larger body is refused with 413 `request_too_large`. */
+  /** The largest number of bytes of one body. A larger body is refused with 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
   /** The budget in which bytes are reserved. The default is `budget`. */
@@ -220,7 +221,7 @@ export function collectBody(
     exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
-    // uWebSockets.js continues to deliver chunks after an answer that was sent before the end of the body.
+    // uWebSockets.js delivers the rest of a body even if the answer was sent before its end. That rest is ignored.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       exchange.isBodyAwaited = false

@@ -43,7 +43,8 @@ export class RequestHead {
   /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses protocol version 1 of capture. */
   sdkInfo = ''
   /**
-   * The header `PostHog-Request-Timestamp`: the time at which such an SDK sent the request, by the clock of its device.
+   * The header `PostHog-Request-Timestamp`: the time at which an SDK with protocol version 1 of capture sent the
+   * request, by the clock of its device.
    */
   requestTimestamp = ''
   /** True if the request has a Referer header or another header that only browsers send. */
@@ -221,8 +222,8 @@ function parseDecimal(text: string): number {
 }
 
 /**
- * Returns true if a text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port. It may
- * have at most 255 characters.
+ * Returns true if a text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port. The
+ * text may have at most 255 characters.
  */
 export function isHost(text: string): boolean {
   return text.length <= 255 && /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(text)

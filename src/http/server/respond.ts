@@ -148,7 +148,7 @@ export function sendEmpty(
 }
 
 /**
- * Answers with an error. The body of a `ServiceError` is its own. Any other error is logged and answered with 500
+ * Answers with an error. A `ServiceError` brings its own body. Any other error is logged and answered with 500
  * `error`. The body then contains the ID of the log entry. Source: docs/compatibility/errors.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {

@@ -166,7 +166,7 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   ),
 })
 
-/** How often the evaluations of a flag had each result, by hour. */
+/** For each hour and each value of a flag, how often an evaluation returned this value. */
 export const USAGE = is.namedObject('FlagUsage', {
   results: is.list(
     is.object({

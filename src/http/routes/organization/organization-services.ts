@@ -104,8 +104,8 @@ const READER = inOrganization('organization:read')
 const WRITER = byAdministrators(inOrganization('organization:write'))
 
 /**
- * Returns the function that creates routes below the path of the organization. By default, all users may read, and
- * administrators may change something.
+ * Returns the function that creates routes below the path of the organization. By default, all users may read, and only
+ * administrators may make changes.
  */
 export function organizationRoutes<Services extends OrganizationServices>(base = '') {
   return routesOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)

@@ -147,7 +147,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putValues(decisions, false)
       putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
-      // SDKs read the first name of this member. The API description has the second one.
+      // The same member under two names: SDKs read the first one, and the API description has the second one.
       putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':
