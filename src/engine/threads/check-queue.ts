@@ -200,7 +200,8 @@ export class CheckQueue {
   }
 
   /**
-   * Returns the index of the next body to check: the oldest body of the sender that got a thread longest ago, or never.
+   * Returns the index of the next body to check: the oldest body of the sender that has waited longest since it last
+   * got a thread. A sender that never got one comes first.
    */
   #nextIndex(lane: CheckLane): number {
     let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]

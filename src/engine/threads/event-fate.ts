@@ -24,7 +24,7 @@ export interface FateQuery {
   readonly projectId: number
   /** The uuid of the event, 16 bytes. */
   readonly uuid: Uint8Array
-  /** Events that were dropped before this time are not found, in milliseconds since 1970. */
+  /** A time in milliseconds since 1970. Events that were dropped before it are not found. */
   readonly keptAfterMs: number
 }
 

@@ -246,7 +246,8 @@ export class ThreadGroup {
   }
 
   /**
-   * How many transactions that change data for readers the threads have begun. Null while such a transaction is open.
+   * The number of transactions that the threads have begun and that change data which readers see. Null while such a
+   * transaction is open.
    */
   get writesBegun(): number | null {
     // The order of these reads matters. If a transaction is counted by the first one and still open, the next line

@@ -36,11 +36,11 @@ const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
 const NO_BYTES = Buffer.alloc(0)
 /**
- * One in this many answers with `ACCEPTED` is sent with `tryEnd`, which buffers nothing for a client that does not
+ * Of this many answers with `ACCEPTED`, one is sent with `tryEnd`, which buffers nothing for a client that does not
  * read.
  */
 const ACCEPTED_PER_CHECK = 64
-/** One in this many answers without a body closes its connection. */
+/** Of this many answers without a body, one closes its connection. */
 const EMPTY_PER_CLOSE = 1024
 /** An estimate of how many bytes a streamed answer holds in memory at a time. */
 const PIECE_BYTES = 256 * 1024

@@ -106,8 +106,8 @@ class KeptResults {
 
 /**
  * Returns a function that calls `run`, but not at the same time as another call for an equal request. Requests must be
- * plain data. All equal requests that arrive during a call share one later call, because the result of the current call
- * may be older than they are.
+ * plain data. All equal requests that arrive during a call share one later call, because the current call may miss
+ * changes that were made before they arrived.
  */
 export function sharedRuns<Request extends object, Value>(
   run: (request: Request) => Promise<Value>,
