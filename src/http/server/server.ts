@@ -39,7 +39,7 @@ import {
 import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** One in this many requests to public routes is timed. The number must be a power of two. */
+/** Of this many requests to public routes, one is timed. The number must be a power of two. */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 

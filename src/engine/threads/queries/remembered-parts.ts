@@ -168,8 +168,8 @@ function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: E
 }
 
 /**
- * Returns a text that identifies the state of the store. As long as two texts are equal, nothing has changed in
- * between.
+ * Returns a text that identifies the state of the store. If two texts are equal, nothing has changed between the two
+ * calls.
  */
 function stateOf({ scanner, context }: QueryShard): string {
   return scanner.extent(context.projectId).state
