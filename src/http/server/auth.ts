@@ -218,8 +218,8 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A session counts as used only if a user has caused the request. Requests of a page that nobody looks at must not keep
-  // the session alive. Nor must a long answer, which checks from time to time whether it may continue.
+  // A session counts as used only if a user has caused the request. Requests of a page that nobody looks at must not
+  // keep the session alive. Nor must a long answer, which checks from time to time whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {

@@ -185,8 +185,8 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   const refuse = (lack: string): never => {
     throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
-  // Both keys belong to the same user. The level of the user limits both in the same way, and may rise later. The rights
-  // are therefore compared without this limit.
+  // Both keys belong to the same user. The level of the user limits both in the same way, and may rise later. The
+  // rights are therefore compared without this limit.
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { keyProjectIds: projectIds, expiresAtMs } = grant
