@@ -12,50 +12,49 @@ import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
 const MIB = 1024 ** 2
 
-/** The facts from which the plan is computed. */
+/** What the plan depends on. */
 export interface MemoryFacts {
-  /** The whole budget, in bytes. */
+  /** The whole budget in bytes. */
   readonly memoryBytesMax: number
   readonly coreCount: number
 }
 
 /** How the budget is divided. All sizes are in bytes unless their name says otherwise. */
 export interface MemoryPlan {
-  /** The whole budget, as in the setting `memory_max`. */
+  /** The whole budget: the value of the setting `memory_max`. */
   readonly budgetBytes: number
-  /** The numbers of threads if no setting sets them. */
+  /** The default numbers of threads. */
   readonly workerThreads: number
   readonly analyticsThreads: number
   /**
-   * The default limit for request bodies and answers that are being transferred, and the limit for answers that wait
-   * until their client reads them.
+   * The default limit for request bodies in memory, and the limit for answers that wait until their clients read them.
    */
   readonly inFlightBytes: number
   readonly waitingAnswersBytes: number
   /** The default memory limit for decoded columns, which all analytics threads share. */
   readonly queryCacheBytes: number
-  /** Memory for cached parts of query results in each analytics thread. */
+  /** The memory limit for cached parts of query results in each analytics thread. */
   readonly rememberedBytes: number
-  /** Memory for cached answers in the main thread. */
+  /** The memory limit for cached answers in the main thread. */
   readonly keptAnswersBytes: number
-  /** Memory for open segments in each thread that reads. */
+  /** The memory limit for open segments in each thread that reads. */
   readonly segmentViewsBytes: number
-  /** Memory for cached names of events and properties in each thread that reads. */
+  /** The memory limit for cached names of events and properties in each thread that reads. */
   readonly namesBytes: number
-  /** Memory for cached distinct ID numbers in the processing thread. */
+  /** The memory limit for cached distinct ID numbers in the processing thread. */
   readonly distinctIdsBytes: number
-  /** Memory for cached persons and groups in the processing thread. */
+  /** The memory limit for cached persons and groups in the processing thread. */
   readonly personsBytes: number
   /**
    * How many of the newest entries of the UUID index the processing thread holds in memory before it writes them to
    * disk.
    */
   readonly uuidTableEntries: number
-  /** How many bytes of events the processing thread gathers for one commit. */
+  /** The number of bytes of events after which the processing thread commits. */
   readonly commitBytes: number
-  /** The working memory of one query: rows, persons, and answers that are not text yet. */
+  /** The memory limit of one query: for rows, persons, and answers that are not text yet. */
   readonly questionBytes: number
-  /** Memory for cached decisions in the main thread, with their requests and answers. */
+  /** The memory limit for cached decisions in the main thread, with their requests and answers. */
   readonly decisionsBytes: number
   /** The old-generation heap of each kind of thread, in MiB. A thread that needs more is ended and replaced. */
   readonly heapMib: Readonly<
@@ -69,40 +68,40 @@ export interface MemoryPlan {
   readonly idleThreadMs: number
 }
 
-/** The budget that is enough to give everything its useful size on a machine with two cores. */
+/** With this budget, every thread, cache and buffer has its normal size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
 /**
- * The memory by which the budget grows with each further core: for a reading thread, an analytics thread, and half a
- * thread for long reads.
+ * How much larger the budget is for each core after the second. It covers one more thread for reads, one more for
+ * analytic queries, and half a thread for long reads.
  */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
 const MOST_CORES = 256
 const MOST_ANALYTICS_THREADS = 16
 /**
- * The share of a small machine's memory that the value `auto` of the setting uses. The rest is for the page cache and
- * other programs.
+ * The share of the machine's memory that `memory_max` = `auto` uses at most. The rest is for the page cache and other
+ * programs.
  */
 const MACHINE_SHARE = 0.75
-/** The memory of the process and its threads when they are idle, and of caches that are not counted elsewhere. */
+/** How much memory an idle process with its threads needs, together with the caches that are not counted elsewhere. */
 const REST_BYTES = 224 * MIB
 /** The smallest budget with which a daemon works. */
 export const MEMORY_BYTES_MIN = 128 * MIB
 
-/** Returns the budget for the value `auto` on a machine with this much memory. */
+/** Returns the budget in bytes that `memory_max` = `auto` stands for on a machine with this much memory. */
 export function automaticBudget(machineBytes: number, coreCount: number): number {
   const cores = Math.min(MOST_CORES, Math.max(USUAL_CORES, coreCount))
   const usual = USUAL_BYTES + (cores - USUAL_CORES) * CORE_BYTES
   return Math.max(MEMORY_BYTES_MIN, Math.floor(Math.min(usual, machineBytes * MACHINE_SHARE)))
 }
 
-/** Returns how a budget is divided on a machine. */
+/** Divides a budget among threads, caches and buffers. */
 export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFacts): MemoryPlan {
   const share = Math.min(1, budgetBytes / USUAL_BYTES)
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** The number of cores for which the budget has enough memory. */
+  /** The number of cores for whose threads the budget has enough memory. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -124,7 +123,8 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The table doubles its memory when more than half of it is full. The smaller number stays below such a step.
+    // The table of these entries doubles its memory when more than half of its slots are in use. 200,000 entries stay
+    // below such a step.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

@@ -42,7 +42,7 @@ export type HttpServerName = Exclude<HttpServerChoice, 'auto'>
 export interface Machine {
   readonly coreCount: number
   readonly isTerminal: boolean
-  /** The bytes of memory that the machine and its control groups allow. If absent, the machine counts as large. */
+  /** How many bytes of memory the machine and its control groups allow. If absent, there is no such limit. */
   readonly memoryBytes?: number
   /**
    * The budget of working memory, once the setting `memory_max` has been read. If absent, the budget of the value
@@ -75,7 +75,7 @@ export interface SettingDefinition<Value> extends SettingRow<Value> {
   readonly isSecret: boolean
 }
 
-/** The project keys and personal keys that can be set. */
+/** The form of a project key or a personal key that the operator chooses with a setting. */
 export const KEY_PATTERN = /^[\x21-\x7e]{1,64}$/
 /** `KEY_PATTERN` in words. */
 export const KEY_ALLOWED = '1 to 64 printable ASCII characters without spaces'
@@ -100,8 +100,8 @@ const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
 
 /**
- * Returns true for an issuer whose connection is safe. The secrets of a login travel between the provider and Tenrec.
- * The connection must therefore use TLS, or both must be on the same machine.
+ * Returns true if a text may be the URL of an OpenID Connect provider: an https URL, or an http URL of this machine.
+ * The secrets of a login travel between the provider and Tenrec, so plain http is allowed only within the machine.
  */
 function isIssuer(value: string): boolean {
   if (!isBaseUrl(value)) return false
@@ -204,7 +204,7 @@ const TABLE = {
     kind: bytes(KIB, 256 * MIB, { isZeroAllowed: true }),
     default: () => 8 * MIB,
     sentence:
-      'The same for events whose name begins with `$ai_`, which carry the prompts and answers of language models. If `event_properties_limit` is larger or 0, it applies to them, too.',
+      'Maximum size of the properties of one event whose name begins with `$ai_`. Such events carry the prompts and answers of language models. If `event_properties_limit` is larger or 0, it applies instead.',
   }),
   /** If null, the reserve depends on the size of the disk (`reserveBytesOf` in engine/front/disk-reserve.ts). */
   diskReserveBytes: setting({
@@ -228,7 +228,7 @@ const TABLE = {
     default: (machine) => planOf(machine).workerThreads,
     defaultText: 'number of cores minus 1, at least 1, fewer if `memory_max` is small',
     sentence:
-      'Threads for reads. Long reads, and each of two kinds of large bodies, get half as many more threads, at least one.',
+      'Number of threads that answer reads. Long reads and two kinds of large request bodies have threads of their own: for each of these three, half as many, at least one.',
   }),
   analyticsThreads: setting({
     fileKey: 'analytics_threads',
@@ -236,7 +236,7 @@ const TABLE = {
     default: (machine) => planOf(machine).analyticsThreads,
     defaultText: 'number of cores, at most 16, fewer if `memory_max` is small',
     sentence:
-      'Threads for analytic queries. They run at low priority, and a query over many events is divided among them.',
+      'Number of threads for analytic queries. They run at low priority, and a query over many events is divided among them.',
   }),
   queryMsMax: setting({
     fileKey: 'query_timeout_ms',

@@ -34,7 +34,7 @@ export interface Settings extends SettingValues {
 
 /** The sources from which settings are read. */
 export interface SettingsInput {
-  /** For each flag without its hyphens, the text that was given. */
+  /** The values of the flags on the command line. A key is a flag without its two hyphens, such as `port`. */
   readonly flags: ReadonlyMap<string, string>
   readonly environment: Readonly<Record<string, string | undefined>>
   /** The configuration file that `--config` names. Without it, the variable `TENREC_CONFIG` may name the file. */

@@ -81,7 +81,7 @@ export function text(allowed: string, accepts: (value: string) => boolean): Valu
   }
 }
 
-/** Returns a kind that also allows null, which means that the setting is not set. Null is written as ''. */
+/** Returns a kind whose value may also be null, which means that the setting is not set. Null is written as ''. */
 export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
   return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }

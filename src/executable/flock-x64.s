@@ -1,5 +1,6 @@
 # `flock -n -x 3` and `flock -n -s 3` for machines that have no flock: locks the file that is open as descriptor 3.
-# Exit codes as those of util-linux: 0 locked, 1 somebody else has the lock, 64 other arguments, 71 it cannot be locked.
+# The exit codes are those of util-linux: 0 if the file is now locked, 1 if another process has the lock, 64 for other
+# arguments, and 71 if the file cannot be locked for another reason.
 .globl _start
 _start:
   mov $64, %edi

@@ -11,9 +11,12 @@ import { getAsset, getRawAsset } from 'node:sea'
 import { OperatorError } from '../base/errors.ts'
 import { cacheFolders, type PackedProgram, unpackProgram } from './program-cache.ts'
 
-/** The asset with the version and the list of files. `.ci/build-file.mjs` writes it. */
+/** The name of the embedded file with the version and the list of files. `.ci/build-file.mjs` writes it. */
 const LIST = 'files.json'
-/** The file that loads `dist/main.js`. Code inside the executable cannot load that file. */
+/**
+ * The file in the cache that loads `dist/main.js`. It is needed because code inside the executable cannot load ES
+ * modules from the disk.
+ */
 const START = 'start.cjs'
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 /** The folder beside the program in which V8 caches compiled code. */
@@ -102,8 +105,9 @@ function packedProgram(): PackedProgram {
 }
 
 /**
- * Returns the folders that may hold the cache. If systemd creates a user for the service only while the service runs,
- * CACHE_DIRECTORY is a symbolic link that systemd has made, so the link is resolved.
+ * Returns the folders that may hold the cache, the preferred one first. If systemd creates a user for the service only
+ * while the service runs, CACHE_DIRECTORY is a symbolic link that systemd has made. The link is resolved, because the
+ * cache refuses a folder that is a link.
  */
 function programFolders(): readonly string[] {
   const { CACHE_DIRECTORY: ofService } = process.env

@@ -213,7 +213,7 @@ function writeWhole(file: string, content: Uint8Array, mode: number): void {
 function removeUnused(folder: string, target: string): void {
   for (const name of readdirSync(folder)) {
     const other = join(folder, name)
-    // Only folders with names of the form that this file creates are removed.
+    // Only folders that this file has created are removed. Their names consist of a version and a hash.
     if (other === target || !/^\d+\.\d+\.\d+\S*-[0-9a-f]{16}$/.test(name)) continue
     if (isLoaded(other) === false) rmSync(other, { recursive: true, force: true })
   }

@@ -11,22 +11,29 @@ import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** A queue may exceed its limit by this part for requests of senders that have little waiting. */
+/** For senders that have little waiting, a queue may exceed its limit by this share of the limit. */
 const LIGHT_PART = 0.125
 /**
- * If a queue is over its limit, the largest senders are refused: those above the level at which all senders together
- * would fill this part of the queue.
+ * Determines which senders count as small while a queue is over its limit. The largest senders are cut to the same
+ * level, so that the work of all senders together would fill this share of the queue. Senders below that level are
+ * admitted.
  */
 const HALF = 0.5
 
-/** The refusal reasons that concern a queue which all senders share. */
+/**
+ * The refusal reasons about a queue that all senders share. Such a refusal may be the fault of a sender that fills the
+ * queue.
+ */
 const SHARED_REASONS: ReadonlySet<RefusalReason> = new Set([
   'disk_queue_full',
   'log_backlog',
   'processing_behind',
 ])
 
-/** What a request wants to write to the log: events, a change of persons, or a change that frees space. */
+/**
+ * The kind of record that a request wants to write to the log: events, a change of persons, or a change that frees
+ * space.
+ */
 export type LogWish = 'event' | 'change' | 'erasing'
 
 /** The state on which the decision depends. */
@@ -37,7 +44,7 @@ export interface AdmissionOptions {
     readonly processingLagMsMax: number
   }
   readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isBelowReserve'>
-  /** The memory for request bodies that are being received. */
+  /** The memory that request bodies use while they are received. */
   readonly budget: { readonly bytesInFlight: number }
   readonly loop: Pick<ProcessingLoop, 'backlogBytes' | 'isBehind' | 'lagMs'>
   readonly shares: FairShares
@@ -73,7 +80,7 @@ export class Admission {
     const reason =
       this.#reasonAgainstWriting('event', account) ?? (isOver() ? 'processing_behind' : null)
     if (reason === null) return null
-    // Blame the sender's share only if other senders are active.
+    // The sender is told that it used more than its share only if other senders are active.
     if (!SHARED_REASONS.has(reason) || !shares.hasOthers(account.sender)) return refusal(reason)
     shares.refused.queue++
     return refusal('sender_share')
@@ -106,8 +113,8 @@ export class Admission {
   }
 
   /**
-   * Returns the reason against a write, or null. If `account` is null, limits are strict: the exception for senders
-   * with little waiting does not apply.
+   * Returns the reason against a write, or null. If `account` is null, the limits are strict: the exceptions for
+   * senders with little waiting do not apply.
    */
   #reasonAgainstWriting(wish: LogWish, account: SenderAccount | null): RefusalReason | null {
     const { settings, disk, budget, loop, groupCommit, hasFailed } = this.#options
@@ -120,8 +127,8 @@ export class Admission {
     const accepted = { inFlight, backlog: loop.backlogBytes }
     const isFull = wish === 'erasing' ? disk.isBelowFloor(accepted) : disk.isBelowReserve(accepted)
     if (isFull) return 'disk_full'
-    // Accept changes even if processing is behind: they are few, and processing runs immediately if a client waits for
-    // a change.
+    // Changes are accepted even if processing is behind. There are few of them, and processing starts immediately if a
+    // client waits for a change.
     if (wish !== 'event' || !loop.isBehind) return null
     const part = (settings.processingLagMsMax * LAG_RESUMED_PART) / loop.lagMs
     return this.#isLight(account, part) ? null : 'processing_behind'

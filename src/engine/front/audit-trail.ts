@@ -1,6 +1,6 @@
 /**
- * Writes entries of the audit log for the main thread. Entries that arrive during a write are written together
- * afterward, so that many changes at the same time share one flush to disk.
+ * Writes entries of the audit log for the main thread. Entries that arrive while others are being written are written
+ * together afterward, so that many changes at the same time share one flush to disk.
  */
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 

@@ -8,7 +8,7 @@ export interface AddedMembers {
   readonly projectId: number
   readonly cohortId: number
   readonly actor: Actor
-  /** A distinct ID number of each person. */
+  /** One distinct ID number of each person. */
   readonly distinctIds: Uint32Array
 }
 

@@ -3,7 +3,7 @@
  * every hour, because new events arrive and old ones leave the period of the rule. A thread finds the differences
  * between the calculated and the stored members. Commands with these differences are then written to the log, so that a
  * replay and every replica store the same members. In a cluster, several replicas of a project may calculate the same
- * members. This is harmless. If there is no such cohort, the schedule has no timer.
+ * members. This is harmless. Without cohorts of this kind, the schedule has no timer.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -21,13 +21,16 @@ const PERIOD_MS = 3_600_000
 /** The time between the start and the first check for cohorts, in milliseconds. */
 const FIRST_MS = 1000
 /**
- * The pause after a change of cohorts, in milliseconds. Several changes shortly after each other then need only one
- * check.
+ * The pause between a change of cohorts and the check for cohorts to calculate, in milliseconds. Several changes
+ * shortly after each other then need only one check.
  */
 const CHANGED_MS = 50
 /** The pause before the next attempt if the daemon was busy or could not write, in milliseconds. */
 const AGAIN_MS = 60_000
-/** If a calculation fails with one of these error codes, it is not retried before it is due again. */
+/**
+ * If a calculation fails with one of these error codes, an early retry would fail, too. The calculation is repeated
+ * when the cohort is due again.
+ */
 const LASTING: readonly string[] = ['query_timeout', 'query_too_large']
 const UNFORESEEN = 'The members could not be calculated. The log of the daemon has the reason.'
 
@@ -83,14 +86,14 @@ export class CohortSchedule {
     clearTimeout(this.#timer)
   }
 
-  /** Sets the time of the next check. */
+  /** Sets the timer of the next check. */
   #lookIn(delayMs: number): void {
     if (this.#isStopped) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#look(), delayMs)
   }
 
-  /** Calculates all cohorts that are due, and sets the time of the next check. */
+  /** Calculates all cohorts that are due, and sets the timer of the next check. */
   async #look(): Promise<void> {
     this.#isRunning = true
     this.#hasChanged = false
@@ -123,8 +126,8 @@ export class CohortSchedule {
     }
     const known = await queries.calculatedCohorts()
     if (known.length === 0) return Number.POSITIVE_INFINITY
-    // If the calculation of a cohort is still wanted, the cohort was changed in the meantime, which `changed` reports,
-    // or its project was removed. So there is no hurry.
+    // A cohort may still wait for a calculation, although all due cohorts were just calculated. Either it was changed
+    // in the meantime, which `changed` reports, or its project was removed. A later check is then early enough.
     const waits = known.map((cohort) => (isWanted(cohort) ? AGAIN_MS : this.#waitMs(cohort)))
     return Math.max(CHANGED_MS, Math.min(...waits))
   }
@@ -212,7 +215,7 @@ export class CohortSchedule {
   }
 }
 
-/** Returns whether a calculation was requested that has not been done yet. */
+/** Returns whether a calculation was requested and has not been done yet. */
 function isWanted({ calculation: { requests, answered } }: Candidate): boolean {
   return answered < requests
 }

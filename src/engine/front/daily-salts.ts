@@ -1,8 +1,8 @@
 /**
- * The daily salts with which the ids of visitors without cookies are hashed. There are 32 random bytes for each day,
- * each in a file of the folder `cookieless` that only its owner can read. The file is on disk before its salt is used,
- * so that a crash does not change any id. The file is removed when no more events of its day are accepted. Salts are in
- * files because LMDB would keep removed values in free pages, and because backups must not contain salts.
+ * The daily salts with which the IDs of visitors without cookies are hashed. A salt consists of 32 random bytes. The
+ * salt of each day is a file in the folder `cookieless` that only its owner can read. The file is on disk before its
+ * salt is used, so that a crash does not change any ID. It is removed when no more events of its day are accepted.
+ * Salts are in files because LMDB would keep removed values in free pages, and because backups must not contain salts.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -24,8 +24,8 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const FORGET_EVERY_MS = 600_000
 
 /**
- * The salts of a data directory. Several threads may have an instance each. The first thread that needs the salt of a
- * day creates it.
+ * The salts of a data directory. Each thread may have an instance of its own. The first thread that needs the salt of a
+ * day creates it for all of them.
  */
 export class DailySalts {
   readonly #folder: string
@@ -33,7 +33,7 @@ export class DailySalts {
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** A salt is kept until `keptMs` milliseconds after the last moment at which events of its day are accepted. */
+  /** `keptMs` is the time in milliseconds for which a salt is kept after the last events of its day can be accepted. */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
@@ -54,7 +54,7 @@ export class DailySalts {
     return salt
   }
 
-  /** Returns the salt of a day, or null if there is none. */
+  /** Returns the salt of a day. Unlike `saltOf`, it does not create a missing salt, but returns null. */
   find(day: string): Uint8Array | null {
     return this.#known.get(day) ?? this.#read(day)
   }
@@ -109,7 +109,8 @@ export class DailySalts {
   }
 
   /**
-   * Gives a complete file its final name. Returns the salt of another thread if that thread was faster, otherwise null.
+   * Gives a complete file its final name. If another thread has created the salt of the day first, returns that salt.
+   * Otherwise returns null.
    */
   #publish(draft: string, path: string, day: string): Uint8Array | null {
     try {
@@ -117,7 +118,7 @@ export class DailySalts {
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
       const other = this.#read(day)
-      // Replace a file without a valid salt, whatever has damaged it.
+      // The file contains no valid salt, so it is replaced.
       if (other === null) renameSync(draft, path)
       return other
     } finally {
@@ -128,8 +129,7 @@ export class DailySalts {
 }
 
 /**
- * Returns whether a day is over. Returns false for a day in the future: if the clock is wrong, its salt may still be
- * needed.
+ * Returns whether a day is over. A day in the future is not over: if the clock was wrong, its salt may still be needed.
  */
 function isPast(day: string, nowMs: number): boolean {
   return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs

@@ -30,7 +30,7 @@ interface SeenPerson {
   readonly properties: PropertyLookup | null
 }
 
-/** Reads stored persons, groups and overrides. Every method and every property lookup may throw. */
+/** Reads stored persons, groups and overrides. Every method and every property lookup may throw an error. */
 export interface StoredSources
   extends Pick<DecisionSourceReader, 'freshen' | 'position' | 'isInStaticCohort' | 'overrides'> {
   person(projectId: number, distinctId: string): SeenPerson
@@ -42,11 +42,11 @@ export interface WantedFacts {
   readonly projectId: number
   readonly distinctIds: readonly string[]
   readonly groups: readonly (readonly [typeIndex: number, key: string])[]
-  /** The ids of the static cohorts. */
+  /** The numbers of the cohorts whose members are stored: static cohorts, and cohorts whose members are calculated. */
   readonly cohorts: readonly number[]
   /**
-   * The names of the properties of persons and groups. Machines with an older version do not send names, and receive
-   * all properties.
+   * The names of the wanted properties of persons and groups. If a machine with an older version sends no names, it
+   * receives all properties.
    */
   readonly properties?: readonly string[]
 }
@@ -75,7 +75,7 @@ function missing(): never {
   throw new StoredElsewhereError('it is stored by other machines')
 }
 
-/** A decision, and the state on which it depends. If `basis` is null, the decision must not be cached. */
+/** A decision, and the state on which it depends (`basis`). If `basis` is null, the decision must not be cached. */
 export interface Repeatable {
   readonly decided: Decisions
   readonly basis: DecisionBasis | null
@@ -88,8 +88,8 @@ export interface OverrideSink {
 }
 
 /**
- * Asks to store an identifier for the persons of these distinct_ids, for each of the flags that has no identifier of
- * the person yet.
+ * For the persons of these distinct_ids, asks to store an identifier for each of the flags. Flags for which the person
+ * already has an identifier are left out.
  */
 export interface OverrideRequest {
   readonly distinctIds: readonly string[]
@@ -124,12 +124,12 @@ export interface DecisionServiceOptions {
 export interface DecisionBasis extends RepeatedDecision {
   readonly projectId: number
   readonly snapshotSerial: number
-  /** Which stored data was read: nothing, only the person, or more. */
+  /** The kinds of stored data that the decision has read: nothing, only the person, or more than the person. */
   readonly reads: 'nothing' | 'person' | 'more'
   readonly distinctId: string
   readonly personNumber: number
   readonly personVersion: number
-  /** The last position of processing at which the decision was checked and still right. */
+  /** The position of processing at which the decision was last checked and found to be still right. */
   position: number
 }
 
@@ -151,8 +151,8 @@ export class DecisionService {
 
   /**
    * Decides the flags for a request, and returns the state on which the decision depends. `basis` is null if the
-   * decision cannot be repeated, because a flag failed, the result depends on the time, or the request itself changes
-   * stored data.
+   * decision must not be repeated: because a flag failed, because the result depends on the time, or because the
+   * request itself changes stored data.
    */
   decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -210,8 +210,8 @@ export class DecisionService {
   }
 
   /**
-   * Returns whether an earlier decision is still right. If it is, it counts as one more decision. Costs a few lookups
-   * if something was processed since the last check, otherwise none.
+   * Returns whether an earlier decision is still right. If it is, one more decision is counted. Costs nothing if no
+   * event was processed since the last check, and otherwise a few lookups.
    */
   isStillTrue(basis: DecisionBasis): boolean {
     const { snapshots, onRepeat, usage } = this.#options
@@ -235,12 +235,13 @@ export class DecisionService {
       basis.position = position
       return true
     } catch {
-      // A new decision will meet the same error, and will report which flags fail because of it.
+      // The caller makes a new decision. That decision meets the same error, and reports which flags fail because of
+      // it.
       return false
     }
   }
 
-  /** Returns how often a flag had each value since a time. Costs one step for each flag. */
+  /** Returns how often a flag had each value, from the time `fromMs` on. Costs one step for each flag. */
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)
@@ -273,7 +274,7 @@ export class DecisionService {
 
 const UNDECIDED: Repeatable = { decided: NO_DECISIONS, basis: null }
 
-/** Returns all data that any flag of a project may need. All of it is fetched with one request. */
+/** Returns which data any flag of a project may need for a request. All of it is then fetched at once. */
 function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): WantedFacts {
   const { distinctId, anonDistinctId, groups } = request
   const cohorts = [...compiled.cohorts.values()].filter(({ cohort }) => cohort.isStatic)
@@ -309,7 +310,7 @@ class RequestSources implements DecisionSources {
   }
 
   /**
-   * Returns the state that the decision depends on, from what was read so far. Returns null if the decision has stored
+   * Returns the state on which the decision depends, as far as data was read. Returns null if the decision has stored
    * an override.
    */
   basis(decided: Decisions): DecisionBasis | null {
@@ -403,7 +404,10 @@ function overridesOf(
 
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()
 
-/** The fetched data. Each list is in the order of the corresponding list in `WantedFacts`. */
+/**
+ * The fetched data. The lists `persons` and `groups` have the same order as `distinctIds` and `groups` in
+ * `WantedFacts`.
+ */
 export interface Facts {
   readonly position: number
   readonly persons: readonly {
@@ -411,24 +415,24 @@ export interface Facts {
     readonly version: number
     readonly properties: JsonObject | null
     /**
-     * The names of the properties that exist but are too large to be compared. Machines with an older version send all
-     * properties instead.
+     * The names of wanted properties that exist but are too large to be compared with a filter. Machines with an older
+     * version send all properties instead.
      */
     readonly unread?: readonly string[]
-    /** The ids of the wanted static cohorts that contain the person. */
+    /** The numbers of the wanted cohorts that contain the person. */
     readonly lists: readonly number[]
     readonly overrides: ReadonlyMap<string, string>
   }[]
   readonly groups: readonly (JsonObject | null)[]
-  /** For each group, the names of the properties that exist but are too large to be compared. */
+  /** For each group, the names of wanted properties that exist but are too large to be compared with a filter. */
   readonly unreadOfGroups?: readonly (readonly string[])[]
 }
 
 /** Reads all wanted data from the store. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
   const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
-  // Read the latest commit, not one that may be two milliseconds old: the client may have written something just
-  // before.
+  // The client may have written something just before its request. `refresh` therefore reads the latest commit, and not
+  // one that may be two milliseconds old.
   stored.refresh()
   const wantedGroups = groups.map(([typeIndex, key]) =>
     wantedOf(stored.groupProperties(projectId, typeIndex, key), names),
@@ -465,7 +469,7 @@ function wantedOf(
   return { properties: Object.fromEntries(wanted), unread }
 }
 
-/** Returns a property lookup for the result of `wantedOf`. */
+/** Returns a property lookup for properties that `wantedOf` has returned. */
 function fetchedProperties(
   properties: JsonObject | null,
   unread: readonly string[] = [],

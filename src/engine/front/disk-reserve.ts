@@ -1,41 +1,40 @@
 /**
  * Measures whether the disk has enough space for more events. If not, admission.ts refuses them. An accepted event is
- * written to the log first and to the store a moment later, where it takes a different amount of space. So a part of
- * the disk stays free for accepted events that are not processed yet. Its size follows from the recent growth of the
- * store. In addition, a reserve stays free for unforeseen needs. Free space means the free space of the disk plus the
- * free space inside the store's data file.
+ * written to the log first and to the store a moment later, where it takes a different amount of space. A part of the
+ * disk therefore stays free for accepted events that are not processed yet. How large it is depends on the recent
+ * growth of the store. In addition, a reserve stays free for unforeseen needs. Free space means the free space of the
+ * disk plus the free space inside the store's data file.
  */
 
 import { DiskRoom } from '../../base/disk-room.ts'
 import { diskSpace } from '../../base/disk-space.ts'
 
 /**
- * The assumed growth of the store in bytes, divided by the processed bytes of the log. It is used until a commit has
- * been measured.
+ * The assumed ratio until a commit has been measured: the store grows by this many bytes for each processed byte of the
+ * log.
  */
 const FIRST_GROWTH = 2
 /**
- * The measured growth is raised to at least `GROWTH_MIN` and then multiplied by `GROWTH_SAFETY`, because the next
+ * The measured ratio is raised to at least `GROWTH_MIN`. It is then multiplied by `GROWTH_SAFETY`, because the next
  * events may need more space than the previous ones.
  */
 const GROWTH_MIN = 0.5
 const GROWTH_SAFETY = 1.5
 /**
- * Only this part of the free pages in the store counts as free space. Free pages are scattered, so large values may not
- * fit into them.
+ * The share of the store's free pages that counts as free space. Free pages are scattered, so large values may not fit
+ * into them.
  */
 const REUSABLE_PART = 0.5
 /**
- * The reserve if none is configured, in bytes. On a small disk, it is at most the size of the disk divided by
- * `RESERVE_DIVISOR`.
+ * The reserve in bytes if none is configured. On a small disk, it is the size of the disk divided by `RESERVE_DIVISOR`.
  */
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
-/** Erasing stops if less than the reserve divided by `FLOOR_DIVISOR` is free. */
+/** Erasing stops if the free space is less than the reserve divided by `FLOOR_DIVISOR`. */
 const FLOOR_DIVISOR = 4
 /**
- * With less free space than this number of bytes, even a commit that erases events may fail. If half of the reserve is
- * less, that is used instead.
+ * With less free space than this number of bytes, even a commit that erases events may fail. If the reserve is less
+ * than twice this number, half of the reserve is used instead.
  */
 const FLOOR_BYTES = 8 * 1024 ** 2
 /** Returns the configured reserve in bytes, or the default for a disk of this size. */
@@ -43,11 +42,11 @@ export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number
   return configuredBytes ?? Math.min(DISK_RESERVE_BYTES, sizeBytes / RESERVE_DIVISOR)
 }
 
-/** The number of accepted bytes that still need space in the log or in the store. */
+/** How many accepted bytes still need space, in the log or in the store. */
 export interface AcceptedBytes {
-  /** Bytes that are not in the log yet. */
+  /** The number of bytes that are not in the log yet. */
   readonly inFlight: number
-  /** Bytes in the log that are not processed yet. */
+  /** The number of bytes in the log that are not processed yet. */
   readonly backlog: number
 }
 
@@ -60,8 +59,8 @@ export class DiskReserve {
   #reserveBytes: number
 
   /**
-   * Call `refresh` first: until then, the disk counts as full. If `configuredBytes` is null, `reserveBytesOf`
-   * determines the reserve.
+   * The disk counts as full until `refresh` has been called. If `configuredBytes` is null, `reserveBytesOf` determines
+   * the reserve.
    */
   constructor(path: string, configuredBytes: number | null, room: DiskRoom = new DiskRoom()) {
     this.#path = path
@@ -70,12 +69,12 @@ export class DiskReserve {
     this.#reserveBytes = configuredBytes ?? DISK_RESERVE_BYTES
   }
 
-  /** With less free space than this number of bytes, nothing more is accepted. */
+  /** If the free space is less than this number of bytes, nothing more is accepted. */
   get reserveBytes(): number {
     return this.#reserveBytes
   }
 
-  /** The free bytes of the disk at the last call of `refresh`. 0 if the file system could not be asked. */
+  /** The free bytes of the disk at the last call of `refresh`, or 0 if they could not be determined. */
   get freeBytes(): number {
     return this.#freeBytes
   }
@@ -123,7 +122,7 @@ export class DiskReserve {
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // Keep enough space for a commit of usual size, and half of the reserve in addition for unforeseen needs.
+    // A commit of usual size needs space, and half of the reserve is left for unforeseen needs.
     const commitBytes = this.#room.commitLeastBytes + this.#reserveBytes / 2
     return Math.max(this.#reserveBytes, commitBytes) + this.#neededBytes(accepted)
   }
@@ -134,5 +133,5 @@ export class DiskReserve {
   }
 }
 
-/** Used if no accepted bytes wait. */
+/** The value if no accepted bytes wait. */
 export const NOTHING_ACCEPTED: AcceptedBytes = { inFlight: 0, backlog: 0 }

@@ -10,7 +10,7 @@ import type { ExposedPersons } from '../../rules/flags/schedule/ramp-guard.ts'
 import type { QueryAnswers } from '../threads/call-table.ts'
 import { GUARD_VALUES_MAX } from './limits.ts'
 
-/** What to count. */
+/** The flag, the event and the period whose exposed persons are counted. */
 export interface ExposureQuestion {
   readonly projectId: number
   readonly timezone: string
@@ -38,7 +38,7 @@ export async function countExposed(
   { projectId, timezone, flagKey, groupTypeIndex, event, fromMs, nowMs }: ExposureQuestion,
   onCancel: (cancel: () => void) => void,
 ): Promise<readonly ExposedPersons[]> {
-  // The clock was set back after the step was made: the period is empty.
+  // If the clock was set back after the step was made, the period is empty.
   if (nowMs <= fromMs) return []
   const query = {
     kind: 'FunnelsQuery',

@@ -28,11 +28,14 @@ const LOOK_MS = 1000
  * in proxies, and reveal dead connections.
  */
 const PING_MS = 25_000
-/** Each check pings at most the number of listeners divided by this, so that not all pings are sent at once. */
+/**
+ * A check sends pings to at most the number of listeners divided by this number. Pings are thus spread over several
+ * checks.
+ */
 const LOOKS_PER_PING = 20
 /**
- * If a listener opens its stream within this time after a change, in milliseconds, it is informed about the change,
- * because it may have requested its flags before the change.
+ * A listener that opens its stream within this time after a change, in milliseconds, is told about the change, because
+ * it may have requested its flags before the change.
  */
 const RECENT_MS = 10_000
 /**
@@ -100,7 +103,7 @@ interface Audience {
   readonly listeners: Set<FlagListener>
   version: string
   readonly messages: Record<FlagMessageForm, Uint8Array>
-  /** The listeners that must still be informed about the last change. Null if there are none. */
+  /** The listeners that must still be told about the last change. Null if all of them were told. */
   rest: Iterator<FlagListener> | null
 }
 
@@ -110,7 +113,7 @@ export class FlagListeners {
   readonly #audiences = new Map<number, Audience>()
   /** The number of listeners by the network of their IP address. */
   readonly #networks = new Map<string, number>()
-  /** The time of the last change of each project since the start of this process, in monotonic milliseconds. */
+  /** The time of the last change since the start of this process, in monotonic milliseconds. The key is the project. */
   readonly #changedAtMs = new Map<number, number>()
   #count = 0
   #opened = 0
@@ -192,7 +195,7 @@ export class FlagListeners {
     if (isTelling) return
     const { delayMs } = this.#options
     const tell = (): void => this.#tellSome(audience)
-    // Send the messages after the request that made the change was answered.
+    // The messages are sent only after the request that made the change was answered.
     if (delayMs === 0) setImmediate(tell)
     else setTimeout(tell, delayMs).unref()
   }
@@ -270,7 +273,7 @@ interface FlagListenerParts {
   readonly network: string
   readonly version: string
   readonly nowMs: number
-  /** Sends the listener the latest version, unless it already has it. */
+  /** Sends the latest version to the listener, unless the listener already has it. */
   readonly resume: () => void
   readonly remove: () => void
 }
@@ -327,7 +330,7 @@ export class FlagListener {
     this.#remove()
   }
 
-  /** Ends the stream properly, so that the client connects again. */
+  /** Ends the stream as HTTP requires. The client then connects again. */
   end(): void {
     this.#remove()
     this.#connection.end()
@@ -343,8 +346,9 @@ export class FlagListener {
 const versions = new WeakMap<FlagSnapshot, string>()
 
 /**
- * Returns the version of a snapshot: a hash of its content. Equal flags have equal versions, also after a restart and
- * on other machines. The hash is computed once for each snapshot, in linear time.
+ * Returns the version of a snapshot, which is a hash of its content. Equal flags have equal versions, even after a
+ * restart and on other machines. The hash is computed once for each snapshot. The time is linear in the number of flags
+ * and cohorts.
  */
 function versionOf(snapshot: FlagSnapshot | null): string {
   if (snapshot === null) return ''
@@ -352,7 +356,7 @@ function versionOf(snapshot: FlagSnapshot | null): string {
   if (known !== undefined) return known
   const { flags, cohorts, groupTypes, timezone } = snapshot.set
   const hash = createHash('sha256').update(timezone)
-  // Every change of a flag raises the flag's version number, so its filters need not be hashed.
+  // Every change of a flag raises its version number, so the filters of flags need not be hashed.
   for (const { id, version, updatedAtMs } of flags) hash.update(`,${id}:${version}:${updatedAtMs}`)
   const byId = [...cohorts].sort(([one], [other]) => one - other)
   for (const [id, { isStatic, filters }] of byId)

@@ -2,9 +2,9 @@
  * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the clock with the
  * times of the waiting changes, which are in memory. Nothing else happens unless a change is due or a ramp has guards.
  *
- * A thread makes the change and records this in the same transaction (store/catalog/scheduled-changes.ts). So it does
- * no harm to try a change twice: after a crash, or if another machine of the cluster was faster, the thread finds that
- * there is nothing to do.
+ * A thread makes the change and records this in the same transaction (store/catalog/scheduled-changes.ts). It is
+ * therefore harmless to try a change twice: after a crash, or if another machine of the cluster was faster, the thread
+ * finds that there is nothing to do.
  */
 import type { Clock } from '../../base/clock.ts'
 import { uuidV7 } from '../../base/ids.ts'
@@ -36,7 +36,7 @@ import { GuardEvents } from './guard-events.ts'
 const TICK_MS = 1000
 /** The interval at which the guards of a ramp are checked, in milliseconds. */
 const LOOK_MS = 20_000
-/** The pause before the next attempt after a failure, in milliseconds. */
+/** The pause before the next attempt after a failed one, in milliseconds. */
 const AGAIN_MS = 10_000
 
 /** The dependencies of the schedule. */
@@ -44,15 +44,15 @@ export interface FlagScheduleOptions {
   readonly queries: Pick<Queries, 'moveFlag' | 'removeGuardEvent' | 'scheduledChange' | 'answer'>
   readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'guardEvents' | 'flagById'>
   readonly groupCommit: Pick<GroupCommit, 'add'>
-  /** Called when an event about a ramp is on its way to the log, with its bytes there. */
+  /** Called when an event about a ramp was passed to the log. `bytes` is its size there. */
   readonly onAccepted: (projectId: number, bytes: number) => void
   /** Returns the time zone of a project if this machine stores its events, otherwise null. */
   readonly timezoneOf: (projectId: number) => string | null
   /** Reloads the flags after a change was made. */
   readonly refresh: () => void
-  /** Returns the reason why nothing can be written now, or null. */
+  /** Returns the error with which writes are refused at the moment, or null if they are possible. */
   readonly refusal: () => object | null
-  /** Returns true if a machine of an older version, which cannot store events about ramps, is in the cluster. */
+  /** Returns true if the cluster has a machine of an older version, which could not store events about ramps. */
   readonly isMixed: () => boolean
   readonly clock: Pick<Clock, 'now'>
   readonly log: Pick<Logger, 'info' | 'warn'>
@@ -90,8 +90,9 @@ export class FlagSchedule {
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
   /**
-   * Resolves when all changes that were started have ended. Changes run one after the other, and so do checks of
-   * guards, but in two separate queues. A slow check therefore does not delay changes of other flags.
+   * Resolve when everything that was started has ended: `#moves` for scheduled changes, `#looks` for checks of guards.
+   * Changes run one after the other, and so do checks. A slow check does not delay changes of other flags, because
+   * there are two queues.
    */
   #moves: Promise<void> = Promise.resolve()
   #looks: Promise<void> = Promise.resolve()
@@ -185,7 +186,7 @@ export class FlagSchedule {
       if (attempt.isRunning || monotonicMs < attempt.notBefore) continue
       const isDue = change.dueAtMs <= nowMs
       const isToLookAt = change.isWatched && monotonicMs >= attempt.lookedAt + this.#lookMs
-      // Check the guards of a ramp before its next step, so that a step is not made while a guard is violated.
+      // The guards of a ramp are checked before its next step, so that no step is made while a guard is violated.
       if (isToLookAt || (isDue && change.isWatched)) {
         this.#run(change, attempt, () => this.#watch(change, attempt, timezone))
       } else if (isDue) this.#run(change, attempt, () => this.#move(change))
@@ -272,7 +273,8 @@ export class FlagSchedule {
     try {
       moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
     } finally {
-      // If the event was stored although the call failed, it is written like the event of another process.
+      // If the call failed, it is unknown whether the event was stored. The event then counts as one of another
+      // process: it is written after a while if it is still there.
       const isStored = moved !== null && moved.outcome !== 'nothing'
       if (uuid !== null && !isStored) this.#events.setOwn(uuid, false)
     }
@@ -327,7 +329,7 @@ function groupTypeOf({ filters: { aggregation_group_type_index: index } }: Flag)
   return typeof index === 'number' ? index : null
 }
 
-/** Returns the values that a flag can have except `false`, as texts. */
+/** Returns all values except `false` that a flag can have, as texts. */
 function valuesOf({ filters: { multivariate } }: Flag): readonly string[] {
   const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
   return variants.length === 0 ? ['true'] : variants.map(({ key }) => String(key))

@@ -17,8 +17,8 @@ import { OverrideLog } from './override-log.ts'
 import { UsageKeeper } from './usage-keeper.ts'
 
 /**
- * In a cluster, listeners are informed about a change after this delay, in milliseconds. Behind a load balancer, a
- * client may request its flags from another machine, and by then that machine usually has the change.
+ * The time between a change and the messages about it in a cluster, in milliseconds. A client may request its flags
+ * from another machine, which usually has the change by then.
  */
 const CLUSTER_DELAY_MS = 500
 
@@ -39,7 +39,7 @@ export interface FlagServiceOptions {
     | undefined
   /** Receives the errors if usage counts could not be stored. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
-  /** Returns the reason why nothing can be written now, or null. */
+  /** Returns the error with which writes are refused at the moment, or null if they are possible. */
   readonly refusal: () => ServiceError | null
   /** Called with the duration of each decision in milliseconds. `hasErrors` is true if a flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
@@ -65,7 +65,7 @@ export class FlagService {
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
     const onDamage = (error: unknown): void => {
-      // A `ServiceError` means that the daemon refuses to write now. Nothing is damaged.
+      // A `ServiceError` only means that the daemon refuses to write at the moment, so it is not reported as damage.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
     const usage = new FlagUsage(clock)

@@ -29,7 +29,7 @@ export interface DefinitionSource {
   groupTypes(projectId: number): ReadonlyMap<number, string>
 }
 
-/** The sources of snapshots. */
+/** The sources from which snapshots are made. */
 export interface FlagSnapshotOptions {
   readonly flags: FlagSource
   readonly projects: ProjectSource
@@ -46,13 +46,13 @@ export interface FlagSnapshotOptions {
 
 /** The flags of one project at one moment. Each change creates a new object. */
 export interface FlagSnapshot {
-  /** A number that no other snapshot of this process has. */
+  /** A number that is different for each snapshot of this process. */
   readonly serial: number
   readonly set: FlagSet
   readonly compiled: CompiledFlags
   /** The keys of the active flags with experience continuity. */
   readonly continuityKeys: readonly string[]
-  /** True if the project has an active flag. Browsers ask for this before they ask for flags. */
+  /** True if the project has an active flag. Browsers request this fact first, and request flags only if it is true. */
   readonly hasActiveFlags: boolean
 }
 
@@ -130,7 +130,7 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
-      // The old snapshot contains counts of decisions that must still be collected.
+      // The old snapshot contains counts of decisions that were not collected yet.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
       if (this.#isStarted) this.#options.onChanged(id)

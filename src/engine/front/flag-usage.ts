@@ -1,8 +1,8 @@
 /**
  * Counts flag decisions by flag, value and hour, in memory. `usage-keeper.ts` stores the counts. A decision adds one to
- * a counter in each flag outcome that it contains (rules/flags/flag-outcomes.ts). If a decision is answered from the
- * cache, only a counter in the cached decision rises. Every few seconds, and before flag outcomes are replaced, all
- * these counters are added up here.
+ * the counter of each flag outcome that it contains (rules/flags/flag-outcomes.ts). If a decision is answered from the
+ * cache, only a counter in the cached decision rises. Every few seconds, and before flag outcomes are replaced, these
+ * counters are added to the counts of the current hour.
  */
 import type { Clock } from '../../base/clock.ts'
 import { USAGE_DAYS_MAX } from '../../base/limits.ts'
@@ -23,17 +23,17 @@ export interface RepeatedDecision {
   repeats: number
 }
 
-/** How often a flag had a value in one hour. */
+/** The number of decisions in one hour in which a flag had one value. */
 export interface UsageRow {
-  /** The start of the hour. */
+  /** The start of the hour, in milliseconds since 1970. */
   readonly hourMs: number
   readonly value: FlagValue
   readonly count: number
 }
 
-/** How often a flag was decided. */
+/** How often a flag had each of its values. */
 export interface FlagUsageReport {
-  /** The time at which counting began. */
+  /** The time at which counting began, in milliseconds since 1970. */
   readonly sinceMs: number
   /** The time of the last decision, accurate to some seconds. Null if there was none since `sinceMs`. */
   readonly lastMs: number | null
@@ -41,9 +41,9 @@ export interface FlagUsageReport {
   readonly rows: readonly UsageRow[]
 }
 
-/** How often several flags were decided. */
+/** How often each of several flags was decided. */
 export interface FlagsUsageReport {
-  /** The time at which counting began. */
+  /** The time at which counting began, in milliseconds since 1970. */
   readonly sinceMs: number
   readonly flags: readonly {
     readonly id: number
@@ -62,11 +62,12 @@ export class FlagUsage {
   readonly #clock: Clock
   #sinceMs: number
   /**
-   * For each hour, oldest first, the counts of each flag. The keys are the start of the hour and the id of the flag.
+   * The counts of each flag in each hour, oldest hour first. The outer key is the start of the hour, and the inner key
+   * is the ID of the flag.
    */
   readonly #hours = new Map<number, Map<number, Counts>>()
   readonly #lastMs = new Map<number, number>()
-  /** The starts of the hours whose counts have changed since they were written. */
+  /** The starts of the hours whose counts have changed since they were last stored. */
   readonly #changed = new Set<number>()
   #rows = 0
   #repeated: RepeatedDecision[] = []
@@ -88,7 +89,7 @@ export class FlagUsage {
     if (this.#repeated.length === USAGE_REPEATED_MAX) this.#countRepeated()
   }
 
-  /** Adds the counts of the outcomes of all flags to the current hour. Costs one step for each flag. */
+  /** Adds the counts in the outcomes of all flags to the counts of the current hour. Costs one step for each flag. */
   collect(all: Iterable<CompiledFlags>): void {
     this.#countRepeated()
     const nowMs = this.#clock.now()
@@ -111,7 +112,7 @@ export class FlagUsage {
     this.#forget()
   }
 
-  /** Returns the counts of a flag since a time. */
+  /** Returns the counts of a flag in the hours from `fromMs` on. */
   of(flagId: number, fromMs: number): FlagUsageReport {
     const rows = [...this.#hours].flatMap(([hourMs, flags]) =>
       hourMs + HOUR_MS <= fromMs
@@ -159,7 +160,7 @@ export class FlagUsage {
     }
   }
 
-  /** Returns the hours that have changed since the last call, and the start of the oldest hour that is kept. */
+  /** Returns the hours that have changed since the last call. `fromMs` is the start of the oldest hour that is kept. */
   takeChanged(): { readonly hours: readonly UsageHour[]; readonly fromMs: number } {
     const [fromMs = 0] = this.#hours.keys()
     const hours = [...this.#changed].flatMap((hourMs) => {
@@ -172,7 +173,7 @@ export class FlagUsage {
     return { hours, fromMs }
   }
 
-  /** Marks hours as changed again, because their counts could not be written. */
+  /** Marks hours as changed once more, because their counts could not be stored. */
   putBack(hours: readonly UsageHour[]): void {
     for (const { hourMs } of hours) this.#changed.add(hourMs)
   }

@@ -1,18 +1,19 @@
 /**
- * Decides whether the main thread (the *front*) is busy: its event loop is rarely idle, or requests arrive so fast that
- * many of them share a commit. Each test covers a case that the other misses. While the disk is slow, the event loop is
- * idle although many requests share a commit. Flag decisions keep the event loop busy without any commit.
+ * Decides whether the main thread (the *front*) is busy. It is busy if its event loop is rarely idle, or if requests
+ * arrive so fast that many of them share a commit. Each test covers a case that the other one misses. While the disk is
+ * slow, the event loop is idle although many requests share a commit. Flag decisions keep the event loop busy without
+ * any commit.
  */
 
-/** The thread is busy if, for at least this share of the time, it works or waits for a CPU core. */
+/** The main thread is busy if it works, or waits for a CPU core, for at least this share of the time. */
 const BUSY_SHARE = 0.5
 /**
- * The main thread is busy if at least this many requests share a commit, and at least `REQUESTS_PER_SECOND_MIN`
- * requests arrive in a second.
+ * The main thread is busy if a commit has at least `SHARED_REQUESTS_MIN` requests on average, and at least
+ * `REQUESTS_PER_SECOND_MIN` requests arrive in a second.
  */
 const SHARED_REQUESTS_MIN = 8
 const REQUESTS_PER_SECOND_MIN = 1000
-/** The load is measured over at least this time, in milliseconds. */
+/** The load is measured over a period of at least this length, in milliseconds. */
 const WINDOW_MS = 50
 
 /** For how many milliseconds an event loop was active and idle since it started. */

@@ -1,6 +1,6 @@
 /**
- * Group commit: all requests that arrive during a commit share the next one. So an idle server commits immediately, and
- * a busy server commits larger batches.
+ * Group commit: all requests that arrive during a commit share the next one. An idle server therefore commits
+ * immediately, and a busy server commits larger batches.
  *
  * Each request is answered exactly once: with success when its bytes are on disk, or with 503.
  */
@@ -35,21 +35,21 @@ const BLOCK_BUFFER_BYTES = 1024 * 1024
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
 /**
- * After a commit of at least this many bytes, the distance to the next commit is `LARGE_SPACING_MS` instead. A commit
- * of this size costs almost as much as one with five times as many bytes.
+ * After a commit of at least this many bytes, `LARGE_SPACING_MS` is used instead of `SPACING_MS`. Such a commit costs
+ * almost as much as one with five times as many bytes.
  */
 const LARGE_COMMIT_BYTES = 64 * 1024
 const LARGE_SPACING_MS = 2
 
 /** A caller that waits until its request is stored. */
 export interface AcknowledgeTarget {
-  /** The account whose share of the queue the request uses. Null or undefined to charge no account. */
+  /** The account whose share of the queue the request uses. If null or undefined, no account is charged. */
   readonly account?: SenderAccount | null
   /** Called exactly once: with null when the request is on disk, otherwise with the error that the client must get. */
   acknowledge(error: ServiceError | null): void
 }
 
-/** A large request, which is a block of its own. */
+/** A large request. Its events are a block of their own. */
 export interface RequestBlock {
   readonly block: HeldBlock
   readonly projectId: number
@@ -57,7 +57,8 @@ export interface RequestBlock {
 }
 
 /**
- * Takes accepted requests: the group commit of a single machine, or the group commits of all partitions in a cluster.
+ * The object that takes accepted requests: the group commit of a single machine, or the group commits of all partitions
+ * in a cluster.
  */
 export type Commits = Pick<GroupCommit, keyof GroupCommit>
 
@@ -65,8 +66,8 @@ export type Commits = Pick<GroupCommit, keyof GroupCommit>
 export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
   /**
-   * A sender is charged for events until they are processed, but not longer than this time in milliseconds. Default: no
-   * limit.
+   * The longest time in milliseconds for which the events of a sender count as waiting. Default: until they are
+   * processed.
    */
   readonly chargeMsMax?: number
 }
@@ -166,8 +167,8 @@ export class GroupCommit {
   }
 
   /**
-   * True if there is something to commit. This includes the bytes of requests that were already answered with an error,
-   * because the previous commit took too long.
+   * True if there is something to commit. Bytes of requests also count if the requests were already answered with an
+   * error, because the previous commit took too long.
    */
   get #hasWork(): boolean {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
@@ -194,7 +195,7 @@ export class GroupCommit {
     this.#isScheduled = false
   }
 
-  /** Starts a commit as soon as all requests that have already arrived on the sockets were read. */
+  /** Starts a commit after all requests that have already arrived were read from their sockets. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -254,13 +255,14 @@ export class GroupCommit {
       this.#options.log.error({ requests }, 'The log does not answer.')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Requests whose bodies were admitted earlier may still be added. They get the same deadline.
+      // Requests that were admitted earlier may still be added, when their bodies have arrived. They get a deadline of
+      // the same length.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append({ blocks, trimThrough: this.#trimmed })
-      // Start the next commit before the requests of this commit are answered, so that both happen at the same time.
+      // The next commit starts before the requests of this one are answered, so that both happen at the same time.
       this.#isCommitting = false
       this.#committingBytes = 0
       this.#ledger.logged(charges, result.last)
@@ -290,8 +292,8 @@ export class GroupCommit {
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
-      // If the thread ended during a write, the operating system may still read the memory of the blocks, so do not
-      // reuse it.
+      // If the thread ended during a write, the operating system may still read the memory of the blocks, so the memory
+      // is not reused.
       for (const block of held) {
         block.slab?.release(!isThreadGone)
         if (!isThreadGone) this.#keep(block)
@@ -309,7 +311,10 @@ export class GroupCommit {
     return new LogBlockWriter(this.#spares.pop() ?? sharedMemory(BLOCK_BUFFER_BYTES), sharedMemory)
   }
 
-  /** Keeps the buffer of a block for later commits, unless the buffer is too large or enough others are kept. */
+  /**
+   * Keeps the buffer of a block for later commits. Does nothing if the buffer is too large or if enough others are
+   * kept.
+   */
   #keep({ buffer, slab }: HeldBlock): void {
     if (slab !== null || !(buffer instanceof SharedArrayBuffer)) return
     if (buffer.byteLength > COMMIT_SPARE_BYTES_MAX) return

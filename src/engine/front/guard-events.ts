@@ -1,11 +1,11 @@
 /**
- * Writes the events about ramps that guards stopped to the log, so that they are durable and processed in order with
- * the events of clients. The transaction that stops a ramp stores the event (store/catalog/scheduled-changes.ts). It is
- * removed when it is in the log. After a crash in between, it is written again with the same UUID and therefore dropped
- * as a duplicate.
+ * Writes events about ramps to the log: for each ramp that a guard has stopped, one event. They are thus durable, and
+ * processed in order with the events of clients. The transaction that stops a ramp stores its event
+ * (store/catalog/scheduled-changes.ts). When the event is in the log, the stored event is removed. After a crash in
+ * between, it is written again with the same UUID, and therefore dropped as a duplicate.
  *
- * In a cluster, several machines see the event. The machine that stopped the ramp writes it at once. Another machine,
- * or this one after a restart, writes it only if it is still there after some time.
+ * In a cluster, several machines see the stored event. The machine that stopped the ramp writes it at once. Another
+ * machine, or the same machine after a restart, writes it only if it is still stored after some time.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -19,7 +19,7 @@ import type { GroupCommit } from './group-commit.ts'
 /** The pause before the next attempt after a failure, in milliseconds. */
 const AGAIN_MS = 10_000
 
-/** What the events need. */
+/** The dependencies of these events. */
 export interface GuardEventsOptions {
   readonly queries: Pick<Queries, 'removeGuardEvent'>
   readonly groupCommit: Pick<GroupCommit, 'add'>
@@ -29,16 +29,16 @@ export interface GuardEventsOptions {
   /** Called when an event of a project is in the log, with its bytes there. */
   readonly onAccepted: (projectId: number, bytes: number) => void
   readonly onFailure: (error: unknown, event: GuardEvent) => void
-  /** How long an event that another process stored is left to that process, in milliseconds. */
+  /** If another process has stored an event, this process leaves it to that process for this time, in milliseconds. */
   readonly waitMs: number
 }
 
-/** What is remembered about a stored event. */
+/** The state of a stored event. */
 interface Attempt {
   isRunning: boolean
-  /** True if this process has written the event to the log, so that only its removal is still to be done. */
+  /** True if this process has already written the event to the log. Then only the stored event must be removed. */
   isLogged: boolean
-  /** The value of `performance.now()` before which the event is not written. */
+  /** The event is not written before this time, in milliseconds of `performance.now()`. */
   notBefore: number
 }
 
@@ -54,13 +54,18 @@ export class GuardEvents {
     this.#options = options
   }
 
-  /** Says whether this machine is the one that stores the event with this UUID. */
+  /**
+   * Records whether this process is storing the event with this UUID. If so, the event is later written to the log
+   * without waiting.
+   */
   setOwn(uuid: string, isOwn: boolean): void {
     if (isOwn) this.#own.add(uuid)
     else this.#own.delete(uuid)
   }
 
-  /** Writes the stored events whose time has come, one after the other. `stored` has those of all projects. */
+  /**
+   * Writes the stored events whose time has come, one after the other. `stored` contains the events of all projects.
+   */
   write(stored: readonly GuardEvent[]): void {
     const { isHere, waitMs } = this.#options
     const nowMs = performance.now()
@@ -79,7 +84,7 @@ export class GuardEvents {
     }
   }
 
-  /** Starts no more writes. Resolves when those that were started have ended. */
+  /** Starts no further writes. Resolves when the writes that were already started have ended. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#writes

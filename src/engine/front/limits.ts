@@ -1,6 +1,9 @@
 /** The limits of engine/front, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The largest number of damaged records whose last log line is remembered. Beyond it, the list is cleared. */
+/**
+ * The largest number of damaged records for which the time of the last log line is kept. Beyond it, the list is
+ * cleared.
+ */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
  * The largest number of buffers that are kept for the next commits to the log, because fresh memory for every commit
@@ -15,12 +18,10 @@ export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
  * @user Events
  */
 export const COMMIT_MS_MAX = 10_000
-/**
- * The number of waiting bytes with which a commit to the log starts at once, without a pause to collect more events.
- */
+/** If at least this many bytes wait, the next commit to the log starts without a pause to collect more events. */
 export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
 /**
- * The largest number of recent person overrides that are remembered, so that a client that repeats itself does not fill
+ * The largest number of recent person overrides that are kept, so that a client that repeats itself does not fill
  * the log. Beyond it, the list is cleared.
  */
 export const OVERRIDES_RECENT_MAX = 10_000
@@ -41,23 +42,23 @@ export const COMMAND_WAIT_MS_MAX = 30_000
  */
 export const COHORT_CHANGES_MAX = 10_000
 /**
- * The largest number of waiting events with which processing pauses to collect more of them. With more, it works
- * without a pause, unless the main thread is busy.
+ * While at most this many events wait, processing pauses to collect more of them. If more wait, it works without a
+ * pause, unless the main thread is busy.
  */
 export const GATHER_EVENTS_MAX = 16_384
 /**
- * The time for which processing waits while the main thread is busy, measured from the oldest waiting event. After it,
- * processing starts.
+ * The time for which processing waits while the main thread is busy, measured from the arrival of the oldest waiting
+ * event. After it, processing starts.
  */
 export const YIELD_MS_MAX = 1000
 /**
- * The largest number of waiting events with which processing waits while the main thread is busy. One commit of
- * processing collects as many.
+ * While the main thread is busy, processing waits until more events than this are waiting. One commit of processing can
+ * contain this many.
  */
 export const YIELD_EVENTS_MAX = 49_152
 /**
- * The time after its start during which the daemon may report that it is not ready because events of an earlier run
- * are not processed yet.
+ * The time after its start during which the daemon may report that it is not ready because events of an earlier
+ * process are not processed yet.
  */
 export const CATCH_UP_MS_MAX = 30_000
 /**
@@ -112,13 +113,13 @@ export const FLAG_LISTENERS_TOLD_AT_ONCE_MAX = 256
  */
 export const FLAG_LISTENER_STALL_MS_MAX = 10_000
 /**
- * The largest number of projects whose refused requests are remembered. Beyond it, the project without a refusal for
- * the longest time is evicted.
+ * The largest number of projects whose refused requests are recorded. Beyond it, the records of the project whose last
+ * refusal is oldest are removed.
  */
 export const FATE_PROJECTS_MAX = 100
 /**
  * The largest number of bytes of the file in which refused requests survive a restart. The projects with the latest
- * refusals are kept, and the others are forgotten at a restart.
+ * refusals are kept, and the records of the others are lost at a restart.
  */
 export const FATE_FILE_BYTES_MAX = 1024 * 1024
 /** The time for which refused requests are shown. Older ones are left out. */

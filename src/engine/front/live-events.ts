@@ -1,8 +1,8 @@
 /**
- * Streams of stored events for users who watch them live. Before each run, the processing thread gets the filters of
- * the streams. After the run, it returns a sample of the matching events that it has stored. A reader thread looks up
- * their persons and writes the events as JSON, so that streams do not slow down capture and processing. If there are
- * more events than a user can read, a stream shows only some of them, and reports how many it has left out.
+ * Streams of stored events for users who watch them live. Before each processing run, the processing thread gets the
+ * filters of the streams. After the run, it returns a sample of the matching events that it has stored. A reader thread
+ * looks up their persons and writes the events as JSON, so that streams do not slow down capture and processing. If
+ * there are more events than a user can read, a stream shows only some of them, and reports how many it has left out.
  */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -59,8 +59,8 @@ export class LiveEvents {
   #lastId = 0
   #isClosed = false
   /**
-   * Callers whose stream was opened during a processing run. They wait until that run has ended, because it does not
-   * know their filters.
+   * Functions that continue the callers whose stream was opened during a processing run. That run does not know their
+   * filters, so they wait until it has ended.
    */
   #waiting: (() => void)[] = []
   #isRunning = false
@@ -95,8 +95,8 @@ export class LiveEvents {
   /** Call it when a processing run begins. Returns the events that the streams want. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // Resolve the callers that still wait: the previous run may have ended without a report, and this run knows their
-    // streams.
+    // Resolve the callers that still wait. The previous processing run may have ended without a report, and this one
+    // knows their streams.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }
@@ -147,7 +147,8 @@ export class LiveEvents {
         for (const event of events) stream.show(textOf.get(event) ?? '')
       }
     } catch {
-      // Too many reads are waiting, or a record is damaged. An ordinary read of the events would report the reason.
+      // The events could not be read, because too many reads wait or a record is damaged. The events then count as
+      // missed. The cause is reported when somebody reads the events in the usual way.
       for (const { stream, events } of shown) stream.miss(events.length)
     }
   }
@@ -179,7 +180,7 @@ class LiveStream implements TextChunks {
   #isEnded = false
   #wake: () => void = () => {}
   #saidAtMs: number
-  /** The number of events that were allowed to be shown at the time `#roomAtMs`. */
+  /** The number of further events that the stream was allowed to show at the time `#roomAtMs`. */
   #room = LIVE_EVENTS_AT_ONCE_MAX
   #roomAtMs: number
 
@@ -192,8 +193,9 @@ class LiveStream implements TextChunks {
   }
 
   /**
-   * Returns the number of events that may be shown now. If events arrive fast, this is 0 until the events of a whole
-   * second are allowed. Otherwise every run would show a few events, and each run would cost a read and a write.
+   * Returns the number of events that may be shown now. If events arrive fast, this is 0 until the stream may show as
+   * many events as it may show in a second. Otherwise every processing run would show a few events, each time with a
+   * read and a write.
    */
   room(): number {
     const nowMs = this.#clock.monotonic()
@@ -221,7 +223,7 @@ class LiveStream implements TextChunks {
     this.#missed += count
   }
 
-  /** Reports how many events were missed. Without missed events, sends a ping if nothing was sent for a while. */
+  /** Reports the number of missed events. If there are none, sends a ping if nothing was sent for a while. */
   ping(): void {
     if (this.#missed > 0) this.#wake()
     else if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)

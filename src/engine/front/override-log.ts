@@ -22,7 +22,7 @@ const RECENT_MS = 10_000
 export interface OverrideLogOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Returns the reason why nothing can be written now, or null. */
+  /** Returns the error with which writes are refused at the moment, or null if they are possible. */
   readonly refusal: () => ServiceError | null
 }
 
@@ -35,7 +35,7 @@ export class OverrideLog implements OverrideSink {
     this.#options = options
   }
 
-  /** Writes an override to the log. Throws the refusal if nothing can be written. */
+  /** Writes an override to the log. Throws the error of `refusal` if nothing can be written. */
   add(projectId: number, request: OverrideRequest): void {
     const { groupCommit, clock, refusal } = this.#options
     const name = JSON.stringify([projectId, request])

@@ -21,7 +21,9 @@ import type { GroupCommit } from './group-commit.ts'
 import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
 import { DAEMON_ACTOR } from './retention-schedule.ts'
 
-/** The commands that free space. When the disk is nearly full, they are allowed for longer than others. */
+/**
+ * The commands that free space. When the disk is nearly full, they are still accepted after other commands are refused.
+ */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
   'drop_dead_letters',
@@ -31,14 +33,20 @@ const ERASING: ReadonlySet<string> = new Set([
 ])
 /** The project id in the records of commands that do not belong to a project. */
 const NO_PROJECT = 0
-/** If the end of an erasure could not be written to the log, it is tried again after this time, in milliseconds. */
+/**
+ * If it could not be written to the log that an erasure is done, the write is tried again after this time, in
+ * milliseconds.
+ */
 const ERASED_AGAIN_MS = 1000
 
 /** The dependencies of commands. */
 export interface PersonCommandOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Returns the reason why nothing can be written now, or null. `isErasing` is true for commands that free space. */
+  /**
+   * Returns the error with which a command must be refused at the moment, or null. `isErasing` is true for commands
+   * that free space.
+   */
   readonly refusal: (isErasing: boolean) => ServiceError | null
   /**
    * Called when the record of a command is on disk in the log. `isAwaited` returns whether a caller still waits for the
@@ -51,7 +59,7 @@ export interface PersonCommandOptions {
    */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
   /**
-   * Returns true if another machine erases the events from the copy and then writes to the log that the job is done.
+   * Returns true if another machine erases the events from the copy, and then writes to the log that the job is done.
    * Default: false.
    */
   readonly isSaidElsewhere?: () => boolean
@@ -68,8 +76,8 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
   /**
-   * Jobs that this machine has done, while another machine erases the copy and writes their end to the log. If there is
-   * no such machine any more, this machine writes their end.
+   * Jobs that this machine has carried out, while another machine erases the copy and writes to the log that they are
+   * done. If there is no such machine any more, this machine does both.
    */
   readonly #left: ErasedJob[] = []
 
@@ -135,9 +143,10 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   }
 
   /**
-   * Writes to the log that an erasure is done. Machines erase events at different times, but every machine that
-   * processes the log must store the same receipt. So the receipt contains the time of this command. If the daemon ends
-   * before the command is written, the next start finds the job again.
+   * Erases the events of a job from the copy in ClickHouse, if there is one, and then writes to the log that the job is
+   * done. Machines erase events at different times, but every machine that processes the log must store the same
+   * receipt. The receipt therefore contains the time of this command. If the daemon ends before the command is written,
+   * the next start finds the job again.
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {

@@ -1,8 +1,8 @@
 /**
  * Runs the processing thread while the log contains unprocessed blocks, and measures how far behind processing is. It
- * pauses briefly between runs, so that a quiet server stores one segment for several requests instead of one for each.
- * While the main thread is busy, or many events keep arriving, it pauses longer and then makes one large commit. If
- * processing is too far behind, new events are refused (admission.ts).
+ * pauses briefly between processing runs, so that a quiet server stores one segment for several requests instead of one
+ * for each. While the main thread is busy, or many events keep arriving, it pauses longer and then makes one large
+ * commit. If processing is too far behind, new events are refused (admission.ts).
  *
  * If processing fails, it is tried again. The processing thread records failed attempts and makes the next one smaller
  * (engine/processor/processing-attempts.ts). Until an attempt succeeds, the log keeps all events, and `/_health` is
@@ -26,25 +26,29 @@ import {
 } from './limits.ts'
 
 /**
- * The time for which the processing thread works before it reports its progress to the main thread, in milliseconds.
+ * The longest time for which the processing thread works before it reports its progress to the main thread, in
+ * milliseconds.
  */
 const TASK_BUDGET_MS = 500
-/** The pause before a run if few events wait, in milliseconds. An event becomes visible after about this time. */
+/**
+ * The pause before a processing run if few events wait, in milliseconds. An event becomes visible after about this
+ * time.
+ */
 const GATHER_MS = 200
 /**
- * While processing waits because the main thread is busy, or for more events, it checks at this interval whether it can
- * start, in milliseconds.
+ * The interval at which processing checks whether it can start, in milliseconds, while it waits because the main thread
+ * is busy or because more events are expected.
  */
 const YIELD_LOOK_MS = 50
 /**
- * If at least `STEADY_EVENTS_MIN` events have arrived and more keep arriving, processing waits to make a larger commit.
- * With `STEADY_EVENTS_ENOUGH` events it does not wait, because a larger commit would hardly be cheaper.
+ * If at least `STEADY_EVENTS_MIN` events wait and more keep arriving, processing waits for a larger commit. It does not
+ * wait if `STEADY_EVENTS_ENOUGH` events wait, because a larger commit would hardly be cheaper per event.
  */
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /**
- * If nothing was processed for this time, in milliseconds, some persons are folded: written again with all their
- * changes applied.
+ * If nothing was processed for this time, in milliseconds, some persons are folded: their stored changes are added to
+ * their records.
  */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
@@ -52,29 +56,29 @@ const RETRY_MS_FIRST = 10
 /** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * While the main thread is busy, a commit may leave up to this number of events in the log, so that it can end where
+ * While the main thread is busy, a commit may leave up to this number of events in the log. It can then end where
  * segments are at least half full.
  */
 const LEFT_EVENTS = 4096
 /**
- * Runs of at least this many bytes measure the speed of processing. If at least this many bytes wait, the lag is
- * estimated from the measured speed.
+ * The speed of processing is measured in runs that process at least this many bytes. If at least this many bytes wait,
+ * the lag is estimated from that speed.
  */
 const RATE_BYTES_MIN = 1024 * 1024
 /**
- * The speed is not measured for this number of bytes after the start. Until V8 has compiled the code, processing takes
- * several times as long.
+ * The speed is not measured for the first bytes after the start, up to this number. Until V8 has compiled the code,
+ * processing takes several times as long.
  */
 const COLD_BYTES = 16 * RATE_BYTES_MIN
 /**
- * If the lag exceeds this, in milliseconds, the processing thread gets the same CPU priority as the main thread.
- * `YIELD_MS_MAX` alone cannot explain such a lag. If the maximum lag times `LATE_PART` is lower, that is used instead.
+ * If the lag exceeds this number of milliseconds, the processing thread gets the same CPU priority as the main thread.
+ * The waits of processing (`YIELD_MS_MAX`) are too short to cause such a lag. If `LATE_PART` times the largest allowed
+ * lag is less, that time is used instead.
  */
 const LATE_MS = 2000
 const LATE_PART = 0.75
 /**
- * After events were refused because of the lag, they are accepted again when the lag has fallen to this part of its
- * limit.
+ * Events that were refused because of the lag are accepted again when the lag has fallen to this share of its limit.
  */
 export const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time, in milliseconds, share one entry of the backlog. */
@@ -89,11 +93,11 @@ export interface ProcessingLoopOptions {
   readonly front: Pick<FrontLoad, 'isBusy'>
   /** The lag in milliseconds above which `isBehind` is true. */
   readonly lagMsMax: number
-  /** Called before each run. Returns the events that live streams want. */
+  /** Called before each processing run. Returns the events that live streams want. */
   readonly watches?: () => readonly LiveWatch[]
   /**
-   * Called before each run. Returns which segments were copied to ClickHouse since the last call, and which erasures
-   * were carried out there.
+   * Called before each processing run. Returns the segments that were copied to ClickHouse since the last call, and the
+   * erasures that were carried out there.
    */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
@@ -107,7 +111,7 @@ export interface ProcessingLoopOptions {
 }
 
 /**
- * The kinds of failure after which processing is tried again. These are the kinds of `ProcessFailure`, and
+ * The kinds of failure after which processing is tried again: those of `ProcessFailure`, except `broken`, and
  * `thread_ended` if the thread itself ended.
  */
 export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
@@ -126,7 +130,8 @@ export interface ProcessingTrouble {
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
     'Processing fails. Smaller batches are tried, and an event that fails on its own becomes a dead letter.',
-  maintenance: 'A maintenance step of the store failed and is paused.',
+  maintenance:
+    'A maintenance step of the store failed and is paused. The log of the daemon has the reason.',
   thread_ended:
     'The processing thread ended during its work. Smaller batches are tried, and an event that ends the thread on its own becomes a dead letter.',
   shortage: 'Processing waits until the machine has free resources again.',
@@ -170,7 +175,7 @@ export class ProcessingLoop {
   #backlogEvents = 0
   /** The number of bytes that were processed since the start. */
   #processedBytes = 0
-  /** The milliseconds that processing takes for a byte of the log. 0 until it was measured. */
+  /** How many milliseconds processing takes for a byte of the log. 0 until it was measured. */
   #msPerByte = 0
   #isBehind = false
   #isRunning = false
@@ -189,8 +194,8 @@ export class ProcessingLoop {
   #foldTimer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
   /**
-   * True if all blocks that were in the log at the start are processed. Undefined until the first result shows how many
-   * there were.
+   * True if all blocks that were in the log at the start are processed. Undefined until the first result shows which
+   * blocks these are.
    */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
@@ -253,7 +258,8 @@ export class ProcessingLoop {
 
   /**
    * True if everything that was accepted before the start is processed and can be read. Also true half a minute after
-   * the start, and while the disk has no space, because waiting longer would not help.
+   * the start, and while the disk has no space: the daemon then reports that it is ready, because waiting longer would
+   * not help.
    */
   get isCaughtUp(): boolean {
     if (this.#isCaughtUp === true || this.#isPaused) return true
@@ -291,13 +297,13 @@ export class ProcessingLoop {
     this.#schedule(this.#backlogEvents > eventsMax ? 0 : GATHER_MS)
   }
 
-  /** Starts the next run at once, because a caller waits for blocks in the log. */
+  /** Starts the next processing run at once, because a caller waits for blocks in the log. */
   hurry(): void {
     this.#isHurried = true
     this.#schedule(0)
   }
 
-  /** Schedules a run, for work that does not come from the log. */
+  /** Schedules a processing run, because there is work that does not come from the log. */
   look(): void {
     this.#schedule(GATHER_MS)
   }
@@ -352,22 +358,22 @@ export class ProcessingLoop {
     if (this.#isUrgent || !(isSteady || this.#options.front.isBusy)) return false
     this.#yieldingSinceMs ??= now
     const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
-    // Limit the wait to half of the maximum lag, so that waiting alone does not cause refusals.
+    // The wait is limited to half of the largest allowed lag, so that waiting alone does not cause refusals.
     const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
     return waitedMs < waitMsMax && events <= YIELD_EVENTS_MAX
   }
 
   /**
-   * True if processing must not wait: a client waits for a change, the daemon is about to end, or blocks of an earlier
-   * process are left.
+   * True if processing must not wait: because a client waits for a change, because the daemon is about to end, or
+   * because blocks of an earlier process are left.
    */
   get #isUrgent(): boolean {
     return this.#isHurried || this.#idleCallbacks.length > 0 || this.#isCaughtUp !== true
   }
 
   /**
-   * Returns the size of the commit of the next run. While the main thread is busy, a run makes one commit, and may
-   * leave the last events in the log if they would not fill a segment.
+   * Returns how many events the next processing run must commit at least. While the main thread is busy, a run makes
+   * one commit, and may leave the last events in the log if they would not fill a segment.
    */
   #commitSize(): Pick<ProcessTask, 'commitEventsMin'> {
     if (this.#isUrgent || !this.#options.front.isBusy) return {}
@@ -445,10 +451,10 @@ export class ProcessingLoop {
     this.#failures++
     this.#sentence = SENTENCES[shortage ?? kind]
     this.#options.onTrouble?.({ kind, reason, failures: this.#failures })
-    // Keep the pauses short after a shortage: it can end at any moment, and a failed attempt costs little.
+    // The pauses stay short after a shortage. It can end at any moment, and a failed attempt costs little.
     const delayMsMax = shortage === undefined ? PROCESSING_RETRY_MS_MAX : SHORTAGE_RETRY_MS_MAX
     const delayMs = Math.min(delayMsMax, RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16))
-    // If the pause is long, resolve the callers that wait for progress. If it is short, let them wait.
+    // Callers wait through a short pause. If the pause is long, they are resolved without progress.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -462,7 +468,7 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Folds some persons after nothing was processed for some time. Every run starts this time again. */
+  /** Folds some persons when nothing was processed for some time. Every processing run restarts that time. */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {
@@ -495,7 +501,7 @@ export class ProcessingLoop {
     this.#processedBytes += bytes
     if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
-    // A small run may be slow for other reasons, so it may only lower the estimate.
+    // If few bytes were processed, the time may have been spent on something else, so it may only lower the estimate.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }

@@ -31,7 +31,7 @@ export interface DiskSample {
 
 interface Sample extends RateTotals {
   readonly atMs: number
-  /** The number of ingestion requests by the upper bound of their duration, over all routes. */
+  /** The number of ingestion requests in each bucket of the histogram of their durations, over all routes. */
   readonly answered: readonly number[]
 }
 
@@ -95,9 +95,10 @@ export class RateHistory {
 }
 
 /**
- * Returns a quantile of a histogram in milliseconds: the value below which the given part of all values lies. `counts`
- * contains the number of values up to each of `bounds`. The values in a bucket are assumed to be spread evenly. A value
- * above the highest bound counts as that bound. Returns null if there are no values.
+ * Returns a quantile in milliseconds: the value below which the given share of all values lies. `bounds` are the upper
+ * bounds of the buckets of a histogram, and `counts` are the numbers of values in each bucket. The values in a bucket
+ * are assumed to be spread evenly. A value above the highest bound counts as that bound. Returns null if there are no
+ * values.
  */
 export function quantileMs(
   bounds: readonly number[],

@@ -29,7 +29,7 @@ import {
 
 const FILE = 'refused-requests.json'
 const KEEP_MS = 10_000
-/** After the first samples of a reason, a new sample is taken at most once in this time, in milliseconds. */
+/** After the first few samples of a reason, further samples are taken at most once in this time, in milliseconds. */
 const SAMPLE_EVERY_MS = 100
 /** Matches a project key in the body or the query of a request. */
 const PROJECT_KEY = /(?:api_key|token)["']?\s*[:=]\s*["']?(phc_\w{1,60})/
@@ -90,8 +90,8 @@ export class RefusedCaptures {
   }
 
   /**
-   * Counts a refusal if a retry of the same request would be refused again. Costs some microseconds, because it
-   * searches the start of the body for a key.
+   * Counts a refusal, unless its status says that a retry may succeed (500 or higher). Costs some microseconds, because
+   * the beginning of the body is searched for a key.
    */
   note(error: ServiceError, request: RefusedRequest): void {
     if (error.status >= 500) return
@@ -127,7 +127,7 @@ export class RefusedCaptures {
   #restore(): void {
     for (const [projectId, reasons] of readKept(this.#path, this.#oldestMs()))
       keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
-    // Write the file again, because refusals in it may be too old now.
+    // The file is written again, because some of its refusals may be too old now.
     this.#isChanged = true
   }
 
@@ -228,7 +228,7 @@ function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [stri
     const { count, lastMs, sampledMs, samples } = value
     const isWhole = [count, lastMs, sampledMs].every((one) => Number.isSafeInteger(one))
     if (!isWhole || !Array.isArray(samples) || Number(lastMs) < oldestMs) return []
-    // The cast is right: `#keep` has written the samples.
+    // The cast is safe, because `#keep` has written the samples.
     return [
       [
         reason,
@@ -258,7 +258,7 @@ function sampleOf(error: ServiceError, text: string | null, nowMs: number): Fate
   const at = new Date(nowMs).toISOString()
   const known = { at, distinct_id: null, event: null, uuid: null, detail: error.message }
   if (text === null) return known
-  // Cut the text again, because the words that replace secrets may be longer than the secrets.
+  // The text is cut once more, because the words that replace secrets may be longer than the secrets.
   const body = redactSecrets(text.slice(0, FATE_BODY_UNITS_MAX)).slice(0, FATE_BODY_UNITS_MAX)
   return { ...known, body }
 }

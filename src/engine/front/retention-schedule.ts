@@ -1,7 +1,7 @@
 /**
- * Periodically starts the erasure of events that are older than the retention of their project. A reader thread finds
- * out whether there are any (store/events/erase/erasure-reader.ts). If so, a command is written to the log. It contains
- * the exact times up to which events are erased, so that a replay erases the same events.
+ * Regularly starts the erasure of events that are older than the retention of their project. A reader thread finds out
+ * whether a project has such events (store/events/erase/erasure-reader.ts). If so, a command is written to the log. It
+ * contains the exact times up to which events are erased, so that a replay erases the same events.
  * store/events/write/event-erasure.ts erases them.
  */
 import type { Clock } from '../../base/clock.ts'
@@ -19,7 +19,7 @@ const PERIOD_MS = 3_600_000
  */
 const FIRST_MS = 60_000
 
-/** The actor of erasures that no user has started. */
+/** The actor that is recorded for erasures that no user has started. */
 export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
 /** The dependencies of retention. */
@@ -30,8 +30,8 @@ export interface RetentionOptions {
 }
 
 /**
- * What was found, and the receipt of the erasure that was started. The receipt is null if there is nothing to erase, or
- * if an erasure is already running.
+ * The plan of an erasure, and the receipt of the erasure that was started. The receipt is null if there is nothing to
+ * erase, or if an erasure is already running.
  */
 export interface RetentionRun {
   readonly plan: RetentionPlan
@@ -79,7 +79,7 @@ export class RetentionSchedule {
     this.#schedule(Math.min(FIRST_MS, this.#periodMs))
   }
 
-  /** Stops the schedule before the next project. */
+  /** Stops the schedule. No further project is searched. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
@@ -92,7 +92,10 @@ export class RetentionSchedule {
     }, delayMs)
   }
 
-  /** Sends a command. Rejects it after `stop`, because a search that ends after `stop` must not write any more. */
+  /**
+   * Sends a command. Rejects after `stop`, because a search that is still running then must not write to the log any
+   * more.
+   */
   #command(command: Parameters<PersonCommands['run']>): ReturnType<PersonCommands['run']> {
     if (this.#isStopped) return Promise.reject(new Error('retention was stopped'))
     return this.#commands.run(...command)

@@ -1,6 +1,6 @@
 /**
- * Sets the gauges whose values are only looked up when `/metrics` is read. This is cheaper than keeping them up to
- * date.
+ * Sets the gauges whose values are looked up only when `/metrics` is read, because keeping them up to date would cost
+ * more.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import {
@@ -26,13 +26,13 @@ export interface GaugeSources {
   readonly busy: Readonly<Record<string, BusyTime>>
   /** The number of uploads that wait to be checked, by lane. */
   readonly checksWaiting: Readonly<Record<string, number>>
-  /** The number of waiting tasks, by the name of the kind of threads. */
+  /** The number of tasks that wait for a thread, by the name of the kind of threads. */
   readonly queues: Readonly<Record<string, number>>
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
   readonly shares: Pick<FairShares, 'count' | 'refused'>
-  /** The number of uploads that were refused while they waited, to make room for uploads of other senders. */
+  /** The number of waiting uploads that were refused to make room for uploads of other senders. */
   readonly displacedChecks: number
   /** The budget of working memory, in bytes. */
   readonly memoryBytesMax: number
@@ -96,7 +96,7 @@ function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
       addCaches(thread.caches)
     }
   }
-  // Clear the gauges first: they may still show threads that have ended, and caches that are closed.
+  // The gauges are cleared first, because they may still show threads that have ended and caches that are closed.
   for (const family of [
     metrics.memoryHeapUsedBytes,
     metrics.memoryHeapBytes,

@@ -335,8 +335,8 @@ export class ServiceMetrics {
         'node_version',
       ])
       .with(options.version, process.versions.node).value = 1
-    // Start the counters at 0. If a counter appeared only with the first death of a thread, the function `increase` of
-    // Prometheus would not count that death.
+    // The counters start at 0. If a counter first appeared with the death of a thread, the Prometheus function
+    // `increase` would not count that death.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
     for (const kind of PROCESSING_TROUBLES) this.processingFailures.with(kind)
     this.#addProcess(options.clock)
@@ -409,7 +409,7 @@ export class ServiceMetrics {
 
   /** Counts a decision. `hasErrors` is true if a flag could not be decided. */
   decided(elapsedMs: number, hasErrors: boolean): void {
-    // Use a cached counter: `with` builds a text in each call.
+    // A cached counter is used, because `with` builds a text in each call.
     const counter = hasErrors ? this.flagDecisions.with('partial') : this.#decisionsMade
     counter.value++
     this.flagDecisionSeconds.observe(elapsedMs / 1000)

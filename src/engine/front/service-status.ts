@@ -9,8 +9,8 @@ import type { GaugeSources } from './service-gauges.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
 /**
- * A forecast needs a history of at least this time, in milliseconds. In a shorter history, the free space varies too
- * much with the files of the log.
+ * A forecast needs a history of at least this length, in milliseconds. Over shorter periods, the free space varies too
+ * much, because the files of the log come and go.
  */
 const FORECAST_SPAN_MS_MIN = 15 * 60_000
 

@@ -12,10 +12,10 @@ const KEEP_MS = 60_000
 /** The dependencies of the usage keeper. */
 export interface UsageKeeperOptions {
   readonly usage: FlagUsage
-  /** Adds the counts of decisions since the last call to the current hour. */
+  /** Adds the decisions since the last call to the counts of the current hour. */
   readonly collect: () => void
   readonly queries: OrganizationPort
-  /** Returns the reason why nothing can be written now, or null. */
+  /** Returns the error with which writes are refused at the moment, or null if they are possible. */
   readonly refusal: () => object | null
   /** Receives the errors of reads and writes. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }

@@ -5,7 +5,7 @@ import { type ActionRecord, actionView } from '../../rules/filters/actions.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** The data with which a command about actions is carried out. */
+/** The stored actions, and the data of the log record, which a command needs. */
 export interface ActionStep {
   readonly persons: Pick<ReturnType<ProcessingWriter['persons']>, 'actions'>
   readonly actor: Actor

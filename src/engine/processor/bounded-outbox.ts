@@ -1,6 +1,6 @@
 /**
- * The outbox of a single process. It holds stored events in memory until subscribers take them, up to a limit for each
- * subscriber.
+ * The outbox of a single process. It holds stored events in memory until subscribers take them. If too many events wait
+ * for a subscriber, they are dropped, and the subscriber is told which ones it missed.
  */
 import type {
   EventTest,
@@ -61,8 +61,8 @@ class Listener implements Subscription {
   #batches: OutboxBatch[] = []
   #waitingRows = 0
   /**
-   * For each project, the events that were dropped since the last delivery: `after` is the sequence number before the
-   * first one, and `through` that of the last one.
+   * The events that were dropped since the last delivery, by project. `after` is the sequence number before the first
+   * dropped event, and `through` is that of the last one.
    */
   readonly #missed = new Map<number, { readonly after: number; through: number }>()
   #missedPosition: number | null = null
@@ -79,8 +79,8 @@ class Listener implements Subscription {
     this.#batches.push(batch)
     this.#waitingRows += batch.rows.length
     const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
-    // If the subscriber does not know yet that earlier batches were dropped, drop this batch too, so that it gets the
-    // events in order.
+    // After earlier batches were dropped, the subscriber must learn of the gap before it gets later events. Until then,
+    // further batches are dropped, too.
     if (isFull || this.#missedPosition !== null) this.#giveUp()
     this.#wake()
   }

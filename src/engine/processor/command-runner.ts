@@ -42,15 +42,15 @@ import type { ProcessingWriter } from '../../store/events/write/processing-write
 import { runActionCommand } from './action-commands.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
-/** The data with which a command is carried out. */
+/** The data with which one command is carried out. */
 interface Step {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly projectId: number
   readonly actor: Actor
   readonly atMs: number
   /**
-   * The uuid of the command's record. The event that a command stores has the same uuid, and further uuids are derived
-   * from it.
+   * The uuid of the command's record. An event that the command stores has the same uuid. Other uuids that the command
+   * needs are derived from it.
    */
   readonly uuid: Uint8Array
 }
@@ -233,8 +233,8 @@ export class CommandRunner {
   }
 
   /**
-   * Applies an event to a person and stores the event. Returns false and stores nothing if the person would become too
-   * large.
+   * Makes an event named `name` with the person's first distinct_id (or `givenId`), applies it to the person, and
+   * stores it. If a `$set` event would make the person too large, returns false and stores nothing.
    */
   #apply(
     step: Step,
@@ -288,7 +288,9 @@ function find({ persons }: Step, person: PersonReference): PersonState | null {
   return typeof person === 'number' ? persons.personById(person) : persons.personByUuid(person)
 }
 
-/** Returns the first distinct_id of a person that is allowed in a merge, or the very first one if none is allowed. */
+/**
+ * Returns the first distinct_id of a person that is allowed in a merge. If there is none, returns the first of all.
+ */
 function mergeableId({ persons }: Step, person: PersonState): string {
   let first: string | null = null
   for (const id of persons.idsInOrder(person)) {
@@ -303,7 +305,7 @@ function done(step: Step, person: PersonState): CommandResult {
   return { kind: 'done', person: viewOf(step, person) }
 }
 
-/** Returns the first distinct_ids of a person, as texts. */
+/** Returns the first distinct_ids of a person as texts, at most `idsMax`. */
 function firstTexts({ persons }: Step, person: PersonState, idsMax: number): readonly string[] {
   const texts: string[] = []
   for (const id of persons.idsInOrder(person)) {
@@ -405,8 +407,8 @@ function updateCohort(
   const members = namedPersons(step, changes)
   if (needsMembers && members.size === 0) return NO_MEMBERS
   const filters = cohort.isStatic ? null : (changes.filters ?? cohort.filters)
-  // Check filters only if they have changed. Otherwise a cohort that an earlier version stored although it refers to
-  // itself, through other cohorts, could not be renamed or deleted.
+  // Filters are checked only if they have changed. Earlier versions could store a cohort that refers to itself through
+  // other cohorts. It must still be possible to rename or delete such a cohort.
   if (filters !== null && filters !== cohort.filters) {
     const treeOf = (other: number) => ruleOf(cohorts.cohort(other))
     if (refersToCohort(filters, id, treeOf)) return CIRCLE
@@ -426,7 +428,9 @@ function updateCohort(
   return changedCohort(step, id, changes, members)
 }
 
-/** Returns the rule of a cohort. Returns null for a deleted cohort, because it cannot be restored. */
+/**
+ * Returns the rule of a cohort. Returns null for a deleted cohort: it cannot be restored, so its rule does not matter.
+ */
 function ruleOf(cohort: CohortRecord | null): FilterGroup | null {
   return cohort === null || cohort.isDeleted ? null : cohort.filters
 }
@@ -442,7 +446,7 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
   const { calculation } = cohort
   if (calculation !== undefined && isCalculated(cohort)) {
-    // Changing the record counts as a change of definitions. The cohort schedule notices it and calculates the members.
+    // The new number changes the record. The cohort schedule notices every changed record, and calculates the members.
     const requests = calculation.requests + 1
     cohorts.put({ ...cohort, calculation: { ...calculation, requests } })
   }
@@ -450,8 +454,8 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 }
 
 /**
- * Stores changes of the members of a calculated or static cohort. A distinct ID number has no owner if its person was deleted after the
- * calculation. It is then ignored.
+ * Stores changes of the members of a calculated or static cohort. If a person was deleted after the calculation, the
+ * distinct ID numbers of that person have no owner. They are ignored.
  */
 function setCohortMembers(
   { persons, atMs }: Step,
@@ -475,7 +479,7 @@ function setCohortMembers(
   return { kind: 'done' }
 }
 
-/** Returns the numbers of the persons named in a change of a cohort. Persons that do not exist are left out. */
+/** Returns the person numbers of the persons named in a change of a cohort. Persons that do not exist are left out. */
 function namedPersons(
   { persons }: Step,
   { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,

@@ -1,33 +1,31 @@
 /**
- * Limits how much of the log one commit processes while the disk is short of space. A commit needs free space in the
- * data file for every page that it may write (data-file-room.ts), but the next commits can use most of this space
- * again. With little space, commits are therefore smaller, down to a single event. If there is not enough space even
- * for one event, processing waits. Earlier commits show how much space a commit needs. The measurements survive if a
- * commit fails and the store is opened again.
+ * Limits how much of the log one commit processes while the disk is short of space. A commit writes changed pages to
+ * free space in the data file (data-file-room.ts), and later commits can reuse most of that space. With little space,
+ * commits are therefore smaller, down to a single event. If there is not enough space even for one event, processing
+ * waits. How much space a commit needs is estimated from earlier commits. The estimates are kept when a commit fails
+ * and the store is opened again.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
 /**
- * The assumed ratio until a commit has been measured: the bytes of pages that a commit adds, divided by the bytes of
- * the log that it processes. The same ratio is assumed for the pages that it rewrites.
+ * The first estimate, until a commit has been measured: a commit adds pages with this many times the bytes of the log
+ * that it processes, and rewrites pages with as many bytes.
  */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
-/** The safety factor for measured space. The next commit may change more pages than the measured one. */
+/** Measured space is multiplied by this factor, because the next commit may change more pages than the measured one. */
 const RATIO_SAFETY = 1.5
-/** If a commit needed less than estimated, the estimate falls by this part of the difference. */
+/** If a commit needed less space than estimated, the estimate falls by this share of the difference. */
 const SINKING_PART = 0.2
-/** Bytes that are added to every estimate: even the smallest commit writes some pages. */
+/** The number of bytes that every estimate includes, because even the smallest commit writes some pages. */
 const LEAST_BYTES = 256 * 1024
-/**
- * Commits of fewer bytes of the log are not measured. Their fixed costs would hide the costs that depend on the size.
- */
+/** Commits of fewer bytes of the log are not measured. Their fixed costs would distort the costs per byte. */
 const TELLING_BYTES = 64 * 1024
-/** A commit of this many bytes of the log must always be possible. Otherwise no more events are accepted. */
+/** A commit of this many bytes of the log must be possible at any time. If it is not, no more events are accepted. */
 const USUAL_BYTES = 1024 * 1024
-/** One commit may need at most this part of the space, so that enough is left for the next one. */
+/** The largest share of the space that one commit may need, so that enough is left for the next one. */
 const ROOM_PART = 0.5
 
 /** Decides how much of the log each commit processes. Each processor has one instance. */
@@ -68,14 +66,14 @@ export class CommitRoom {
     return Math.max(eventBytes, bytes)
   }
 
-  /** Returns the estimated bytes of all pages that a commit writes if it processes `logBytes` bytes of the log. */
+  /** Returns how many bytes of pages a commit is estimated to write if it processes `logBytes` bytes of the log. */
   #commitBytes(logBytes: number): number {
     const { commitFixedBytes, leafBytes, touchedRatio, addedRatio } = this.#shared
     const touchedBytes = Math.min(leafBytes, logBytes * (touchedRatio || FIRST_RATIO))
     return LEAST_BYTES + commitFixedBytes + touchedBytes + logBytes * (addedRatio || FIRST_RATIO)
   }
 
-  /** True if segments may be merged. False if accepted events need the space. */
+  /** True if segments may be merged. False if the space is needed for events that were accepted. */
   get mayMerge(): boolean {
     const { diskBytes, insideBytes } = this.#store.room()
     return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= this.#shared.promisedBytes
@@ -100,8 +98,8 @@ export class CommitRoom {
   }
 
   /**
-   * Records how many bytes of free pages the store has, and starts a new measurement of its growth. Otherwise, pages
-   * that merging and erasing have freed would count as negative growth.
+   * Records how many bytes of pages are free in the store. The growth of the store is then measured anew. Otherwise,
+   * pages that merging and erasing have freed would count as negative growth.
    */
   noteReusable(reusableBytes: number): void {
     this.#shared.reusableBytes = reusableBytes

@@ -20,7 +20,7 @@ import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/de
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
 
-/** Carries out one command. `process` processes a record as if it had been read from the log. */
+/** Carries out one command. `process` processes the records of a dead letter as if they had been read from the log. */
 export function runDeadLetterCommand(
   letters: ProcessingWriter['deadLetters'],
   command: DeadLetterCommand,
@@ -52,7 +52,7 @@ export function runDeadLetterCommand(
 }
 
 /**
- * Returns the data about the request of an event. It is stored in the dead letter, so that a replay can process the
+ * Returns the data about the request of an event that the dead letter stores. With this data, a replay can process the
  * event as if it had just been read from the log.
  */
 export function originOf(record: LogRecord, index: number): DeadLetterOrigin {

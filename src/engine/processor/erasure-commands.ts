@@ -14,12 +14,12 @@ import {
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** The data with which a command about erasure is carried out. */
+/** The data with which one command about erasure is carried out. */
 export interface ErasureStep {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly actor: Actor
   readonly atMs: number
-  /** The sequence number of the newest event. Later events are not erased. */
+  /** The sequence number of the project's newest event. The erasure does not apply to later events. */
   readonly lastSequence: number
 }
 
@@ -94,8 +94,8 @@ function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
 }
 
 /**
- * Returns the distinct_ids whose events are erased, each with a range of sequence numbers. Returns null to erase the
- * events of all distinct_ids, and undefined if the person does not exist.
+ * Returns the distinct_ids whose events are erased. For each, only the events in a range of sequence numbers are
+ * erased. Returns null to erase the events of all distinct_ids, and undefined if the person does not exist.
  */
 function spansOf(
   { persons, lastSequence }: ErasureStep,

@@ -74,8 +74,8 @@ export class EventEnrichment {
   }
 
   /**
-   * Adds properties to a normalized event. Returns the largest number of bytes by which its JSON can grow. Costs about
-   * a microsecond.
+   * Adds properties to a normalized event. Returns by how many bytes its JSON has grown at most. Costs about a
+   * microsecond.
    */
   enrich(event: NormalisedEvent, address: unknown): number {
     const bytes = this.#addAgent(event.properties)
@@ -114,7 +114,7 @@ export class EventEnrichment {
   }
 }
 
-/** Adds a location to an event. The properties for persons are added only if the event has a person. */
+/** Adds a location to an event. If the event has a person, also sets the properties of the location on the person. */
 function addPlace({ name, properties, isPersonless }: NormalisedEvent, place: Place): number {
   Object.assign(properties, place.event)
   if (!isPersonless && name !== '$groupidentify') {

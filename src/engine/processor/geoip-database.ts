@@ -23,7 +23,7 @@ import {
 /** The interval at which Tenrec checks whether the file has changed, in milliseconds. */
 const LOOK_MS = 5000
 /**
- * The metadata of a database begins with these bytes. They are at most `DESCRIPTION_NEAR_BYTES` before the end of the
+ * The bytes with which the metadata of a database begins. They are in the last `DESCRIPTION_NEAR_BYTES` bytes of the
  * file.
  */
 const DESCRIPTION_MARK = Buffer.from('\xab\xcd\xefMaxMind.com', 'latin1')
@@ -31,7 +31,7 @@ const DESCRIPTION_NEAR_BYTES = 128 * 1024
 /** The number of zero bytes between the search tree and the records. */
 const SEPARATOR_BYTES = 16
 const FORMAT = 2
-/** A cached location takes about this many times the bytes of its JSON in memory. */
+/** A cached location needs about this many times as many bytes of memory as its JSON has. */
 const MEMORY_FACTOR = 3
 const NOWHERE_BYTES = 64
 

@@ -1,7 +1,7 @@
 /** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of batches that may wait for a subscriber. Beyond it, all batches up to then are dropped, and the
+ * The largest number of batches that may wait for a subscriber. Beyond it, all waiting batches are dropped, and the
  * subscriber is told that it missed them.
  */
 export const BATCHES_MAX = 1024
@@ -35,8 +35,8 @@ export const GEOIP_REFERENCES_MAX = 2000
  */
 export const GEOIP_LOOKUP_MS_MAX = 1000
 /**
- * The largest number of UTF-16 units of the properties of events that one run collects for all live streams. Further
- * events are counted as missed.
+ * The largest number of UTF-16 units of the properties of events that one processing run collects for all live streams.
+ * Further events are counted as missed.
  */
 export const LIVE_RUN_UNITS_MAX = 1024 * 1024
 /**

@@ -10,7 +10,7 @@ interface Watch {
   readonly watch: LiveWatch
   readonly names: ReadonlySet<string>
   readonly events: LiveEvent[]
-  /** The number of events that may still be collected for the stream. */
+  /** The number of events that the outbox may still deliver for this stream. */
   room: number
   missed: number
 }
@@ -28,7 +28,7 @@ export class LiveRows {
     this.#outbox = outbox
   }
 
-  /** Replaces the streams and the events that they want, from the next commit on. */
+  /** Replaces the streams, and the events that they want, from the next commit on. */
   watch(watches: readonly LiveWatch[]): void {
     this.#subscription?.close()
     this.#watches = watches.map((watch) => {
@@ -41,11 +41,11 @@ export class LiveRows {
         : this.#outbox.subscribe(eventsMax, (projectId, event) => this.#wants(projectId, event))
   }
 
-  /** Returns, for each stream, the events that were stored since `watch`. */
+  /** Returns the events that were stored since `watch`, for each stream. */
   take(): readonly LiveFound[] {
     let units = 0
-    // Ignore gaps: the outbox has room for all wanted events, so a gap occurs only after very many commits and then
-    // contains hardly any events.
+    // A gap can be ignored. The outbox has room for all wanted events, so it drops events only after very many commits,
+    // and then hardly any.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

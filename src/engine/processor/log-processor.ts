@@ -73,11 +73,11 @@ import {
 } from './record-step.ts'
 
 /**
- * The number of events in one transaction if the log contains enough. Each transaction writes each changed person once,
- * so larger transactions write less. This many events take about a second.
+ * The number of events in one transaction, if the log contains enough. A transaction writes each changed person once,
+ * so larger transactions write less. Processing this many events takes about a second.
  */
 const COMMIT_EVENTS = 49_152
-/** A transaction contains at most this many times `commitEvents`, unless a single block contains more. */
+/** A transaction contains at most this many times `commitEvents` events, unless a single block contains more. */
 const COMMIT_EXCESS = 4 / 3
 /**
  * The time for merging segments after a commit while the main thread is busy, in milliseconds. It is enough for one
@@ -87,8 +87,8 @@ const MAINTAIN_MS_BUSY = 50
 /** A transaction is committed after this number of bytes of blocks, even if these contain few events. */
 const COMMIT_BYTES = 64 * 1024 * 1024
 /**
- * The number of events after which the memory of a transaction is compared with its limit again. It is also compared
- * before each large event.
+ * After this many events, the memory of a transaction is compared with its limit again. It is also compared before each
+ * event of at least `LARGE_EVENT_BYTES`.
  */
 const LOOK_EVERY_EVENTS = 16
 const LARGE_EVENT_BYTES = 65_536
@@ -142,7 +142,7 @@ interface OpenBlock {
   step: RecordStep | null
 }
 
-/** The results of one transaction, or of all transactions of a run. */
+/** The results of one transaction, or of all transactions of a processing run. */
 interface Outcomes {
   events: number
   /** The number of bytes of the blocks that were read completely. */
@@ -155,7 +155,7 @@ interface Outcomes {
   readonly commands: CommandOutcome[]
 }
 
-/** The part of a run in which an error was thrown. */
+/** The part of a processing run in which an error was thrown. */
 type Work = 'events' | 'maintenance'
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -178,11 +178,11 @@ export class LogProcessor {
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
-  /** The range of the log when this object was created. */
+  /** The range of the log's blocks when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True after the log has grown since this object was created. Everything before the new commit is then on disk, even
-   * if another process wrote it.
+   * True after the log has grown since this object was created. A new block is written only after everything before it
+   * is on the disk, even if another process wrote it.
    */
   #isLogFlushed = false
   #isDiskShort = false
@@ -197,20 +197,17 @@ export class LogProcessor {
   readonly #gatheredBytesMax: number
   /** The number of the last block whose events are all stored. */
   #position: number
-  /** The number of the last block whose events are all added to the current transaction or stored. */
+  /** The number of the last block whose events are all in the current transaction or already stored. */
   #gathered: number
   #open: OpenBlock | null = null
-  /**
-   * The number of the block that is being processed. `#place` is the index that the next dropped event of the block
-   * gets.
-   */
+  /** The number of the block that is being processed, and the index that its next dropped event gets (`#place`). */
   #block = 0
   #place = 0
   /** The origin of the blocks that were added since the last commit: their position in the shared log of a cluster. */
   #origin: LogOrigin | undefined
   /** The results of the current transaction, which is not committed yet. */
   #uncommitted = newOutcomes()
-  /** The results of the transactions that this run has committed. */
+  /** The results of the transactions that this processing run has committed. */
   #total = newOutcomes()
   /** The reason with which the next event becomes a dead letter. Null to process the event normally. */
   #setAside: string | null = null
@@ -244,9 +241,9 @@ export class LogProcessor {
 
   /**
    * Processes blocks of the log for about `budgetMs` milliseconds. If time is left and the disk is not short of space,
-   * it also erases events and merges segments. If `commitEventsMin` is given, it makes a single commit of at least this
-   * many events, ends the commit where segments are full enough, and hardly merges segments. `onBlock` is called after
-   * each block. Throws if `attempt` returns a `failure`.
+   * it also erases events and merges segments. If `commitEventsMin` is given, it makes only one commit, of at least
+   * this many events if the log has them. That commit ends where a segment is full, and hardly any time is spent on
+   * merging. `onBlock` is called after each block. Throws if `attempt` returns a `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
     const result = this.attempt(...task)
@@ -288,7 +285,7 @@ export class LogProcessor {
     }
   }
 
-  /** Returns the result for everything that this run has committed so far. */
+  /** Returns the result for everything that this processing run has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
     const { events, recognised, commitMs, fates, commands } = this.#total
     return {
@@ -324,7 +321,8 @@ export class LogProcessor {
     const eventsMin = Math.max(1, Math.min(commitEventsMin ?? commitEvents, commitEvents))
     this.#enrichment?.refresh()
     this.#last = this.#lastBlock()
-    // Start the budget after the log was read, so that each call makes a commit if there is anything to commit.
+    // The budget starts after the log was read. Each call therefore makes at least one commit if there is anything to
+    // commit.
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
@@ -390,7 +388,7 @@ export class LogProcessor {
     const isCaughtUp = this.#position >= this.#last
     // Remove old salts only when no block waits, because waiting blocks may need them.
     if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
-    // If a client waits for the result of this call, leave merging to the next one.
+    // A client may wait for the result of this call. In that case, the next call does the merging.
     const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
     const isTime = isOneCommit || this.#isWaiting || isCaughtUp
     if (isAwaited || this.#isDiskShort || !isTime) return false
@@ -401,8 +399,8 @@ export class LogProcessor {
   }
 
   /**
-   * Returns free pages of the data file to the file system: when no merge or erasure is left that would use the pages,
-   * or immediately if the disk is short of space. Returns true if there are more such pages.
+   * Returns free pages of the data file to the file system. It does so when no merge or erasure is left that would use
+   * the pages, or immediately if the disk is short of space. Returns true if more pages can be returned.
    */
   #releaseFreePages(isMaintained: boolean, deadline: number, isBusy: boolean): boolean {
     const isShort = this.#isDiskShort || this.#isWaiting
@@ -414,7 +412,7 @@ export class LogProcessor {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
-    // `isBeyondRepair`: LMDB itself found the disk full, and the content of its memory is now undefined.
+    // `isBeyondRepair` means that LMDB itself found the disk full. The content of its memory is then undefined.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
@@ -441,8 +439,9 @@ export class LogProcessor {
   }
 
   /**
-   * Folds some persons: applies their waiting changes and writes them, so that later reads need not apply the changes.
-   * Call it when there is nothing else to do. Returns 0 if there was nothing to fold and nothing to count.
+   * Folds some persons: adds their stored changes (*deltas*) to their records, so that later reads are faster. Call it
+   * when there is nothing else to do. If there is nothing to fold, it counts properties instead. Returns 0 if there was
+   * nothing to do at all.
    */
   fold(): number {
     return this.#store.fold()
@@ -459,7 +458,7 @@ export class LogProcessor {
   }
 
   /**
-   * Tells the event store which segments the copy in ClickHouse contains, and which erasures the copy has carried out
+   * Tells the event store which segments ClickHouse has a copy of, and which erasures were carried out there
    * (`giveAway` and `forgetCopies` of `WarehouseWriter`). Returns an error instead of throwing it.
    */
   tellOfCopies(
@@ -478,8 +477,7 @@ export class LogProcessor {
   }
 
   /**
-   * Closes everything. Unless something has failed, it first stores the version of the environment `flags` that was
-   * last seen.
+   * Closes everything. If nothing has failed, first stores the last version of the environment `flags` that was seen.
    */
   async close(): Promise<void> {
     if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
@@ -499,8 +497,8 @@ export class LogProcessor {
   }
 
   /**
-   * Returns what to store with the position `sequence`: the number of the block up to which the log is surely on disk,
-   * and the version of the environment `flags`.
+   * Returns what is stored together with the position `sequence`: the number of the block up to which the log is surely
+   * on disk, and the version of the environment `flags`.
    */
   #seen(sequence: number): Parameters<ProcessingWriter['note']>[0] {
     return {
@@ -520,8 +518,8 @@ export class LogProcessor {
   }
 
   /**
-   * Returns whether the current transaction should be committed. The best moment is when the last segment is full
-   * enough, because it then needs no merge later.
+   * Returns whether the current transaction should be committed. The best moment is when its last segment is full,
+   * because a full segment needs no merge later.
    */
   #isEnough(eventsMin: number): boolean {
     const { bytes, events } = this.#uncommitted
@@ -532,7 +530,7 @@ export class LogProcessor {
 
   /**
    * Opens a block at its first event that is not stored yet. A missing block is skipped. An unreadable block becomes a
-   * dead letter, and counts as a block without events.
+   * dead letter, and is then treated as a block without events.
    */
   #openBlock(sequence: number): void {
     this.#block = sequence
@@ -641,7 +639,7 @@ export class LogProcessor {
     try {
       this.#addEvent(step, index)
     } catch (cause) {
-      // Do not turn the event into a dead letter because of a shortage or a broken store. The event is not at fault.
+      // A shortage or a broken store is not the fault of the event, so the event does not become a dead letter.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       this.#countDrop(step, 'dead_letter')
@@ -662,7 +660,7 @@ export class LogProcessor {
     }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
-    // Read the IP address first: normalization and the ids of cookieless visitors remove it from the event.
+    // The IP address is read first, because normalization and the IDs of cookieless visitors remove it from the event.
     const address = enrichment?.addressOf(given, eventContext.ip)
     const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
@@ -677,7 +675,7 @@ export class LogProcessor {
     this.#storeEvent(step, index, outcome.event, length, null)
   }
 
-  /** Stores an event whose JSON has `bytes` bytes. If `cells` is null, its properties are in the event itself. */
+  /** Stores an event. `bytes` is the length of its JSON. If `cells` is null, the properties are in the event itself. */
   #storeEvent(
     step: RecordStep,
     index: number,
@@ -690,7 +688,7 @@ export class LogProcessor {
     identity.cells = cells
     identity.uuidOffset = eventUuidOffset(record, index)
     identity.hasClientUuid = hasClientUuid(record, index)
-    // Detect duplicates first, because they must not change persons.
+    // Duplicates are detected first, because a duplicate must not change a person.
     const admission = this.#store.admit(identity)
     if (admission === null) {
       this.#countDrop(step, 'duplicate')
@@ -713,8 +711,8 @@ export class LogProcessor {
     const uuidOffset = eventUuidOffset(record, index)
     const properties = isObject(given['properties']) ? given['properties'] : {}
     const distinctId = eventDistinctId(given, properties)
-    // The JSON may contain an IP address, which must not be stored for anonymized and cookieless events. So leave out
-    // their JSON.
+    // The JSON may contain an IP address, which must not be stored for anonymized and cookieless events. The JSON of
+    // these events is therefore left out.
     const isPrivate =
       (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
       distinctId === COOKIELESS_ID ||
@@ -737,7 +735,7 @@ export class LogProcessor {
     this.#store.dropped.count(record.projectId, record.arrivedAtMs, reason)
   }
 
-  /** Replaces the distinct_id of an event without cookies by the id of its visitor. */
+  /** Replaces the distinct_id of a cookieless event by the ID that is computed for its visitor. */
   #identify(outcome: EventOutcome, { projectId, address, arrivedAtMs }: LogRecord): EventOutcome {
     if (outcome.kind === 'drop' || !isCookieless(outcome.event)) return outcome
     const saltOf = (day: string): Uint8Array => this.#salts.saltOf(day)
@@ -753,7 +751,10 @@ export class LogProcessor {
     }
   }
 
-  /** Runs a command of a client. If it fails, the client gets an error, and the command becomes a dead letter. */
+  /**
+   * Runs a command of a client. If the command throws an error, it becomes a dead letter, and the client gets an error,
+   * too.
+   */
   #runCommand(record: LogRecord): void {
     const start = eventStart(record, 0)
     const bytes = record.bytes.subarray(start, start + eventBytes(record, 0))
@@ -799,7 +800,7 @@ function newOutcomes(): Outcomes {
   }
 }
 
-/** Adds the results of a committed transaction to the results of the run. */
+/** Adds the results of a committed transaction to the results of the processing run. */
 function addOutcomes(total: Outcomes, stored: Outcomes): void {
   total.events += stored.events
   total.recognised += stored.recognised
@@ -807,7 +808,7 @@ function addOutcomes(total: Outcomes, stored: Outcomes): void {
   for (const [projectId, { stored: count, drops }] of stored.fates) {
     const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
     fates.stored += count
-    // The cast is right: `drops` has only drop reasons as keys.
+    // The cast is safe, because only drop reasons are keys of `drops`.
     for (const reason of Object.keys(drops) as DropReason[]) {
       fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
     }

@@ -8,7 +8,7 @@ import { LogReader } from '../../store/log/event-log.ts'
 import type { ThreadSettings } from '../threads/tasks.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
-/** The optional parts of a processor. */
+/** The parts of a processor that a caller may choose. */
 export interface ProcessorChoices
   extends Pick<
     LogProcessorOptions,

@@ -60,14 +60,14 @@ const THROWN = 2
 const ENDED = 3
 
 /**
- * The recorded time of failure for a step during which the process has ended only once. It lies so far in the past that
+ * The time of failure that is recorded for a step during which the process has ended only once. It is so long ago that
  * the step is not paused.
  */
 const NOT_PAUSED = 0
 
-/** The assumed number of events of an attempt that ended before it read its first block. */
+/** The number of events that is assumed for an attempt that ended before it read its first block. */
 const COUNT_UNKNOWN = 8192
-/** When the limit of a batch has grown beyond this number after successes, batches are not limited any more. */
+/** If the limit of a batch has grown beyond this number of events, batches are no longer limited. */
 const EVENTS_ENOUGH = 65_536
 
 /** A position in the log: the end of block `position`, plus `done` events of the next block. */
@@ -102,11 +102,11 @@ interface FailedStep {
 export class ProcessingAttempts implements StepGuard {
   readonly #bytes = Buffer.alloc(FILE_BYTES)
   readonly #clock: Pick<Clock, 'now'>
-  /** Null if the file could not be opened. The record is then only in memory, until the thread ends. */
+  /** The descriptor of the file. Null if the file could not be opened. The record then exists only in memory. */
   readonly #file: number | null
   readonly #mayGiveUpEnded: boolean
   #failedSteps: FailedStep[] = []
-  /** The maximum number of events of the next batch. It doubles with each success. */
+  /** The largest number of events of the next batch. It doubles after each success. */
   #eventsMax = Number.POSITIVE_INFINITY
   #isStepRunning = false
   /** The state of the events before the current attempt. */
@@ -173,8 +173,8 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * Records that the current attempt now has `count` events. Counts above 1 are rounded up to a power of two, so that
-   * the file is written only a few times for a batch of many small blocks.
+   * Records that the current attempt has `count` events by now. Counts above 1 are rounded up to a power of two. If a
+   * batch has many small blocks, the file is therefore written only a few times.
    */
   grow(count: number): void {
     if (count <= this.#bytes.readDoubleLE(AT_EVENTS + 20)) return
@@ -195,7 +195,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** Removes the record of the current attempt, because its events did not cause the error. */
+  /** Withdraws the record of the current attempt, because something other than its events caused the error. */
   withdraw(): void {
     this.#bytes.writeUInt32LE(this.#stateBefore, AT_EVENTS)
     this.#writePart(AT_EVENTS, AT_STEP)
@@ -233,7 +233,7 @@ export class ProcessingAttempts implements StepGuard {
       this.#forgetFailures()
       return result
     } catch (cause) {
-      // After a shortage or a failed commit, the step is not the cause.
+      // A shortage of space or a failed commit is not the fault of the step.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
       else {
         this.#noteStepFailure(THROWN)
@@ -311,7 +311,7 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * The entry with the earlier failures of the current step, or undefined if there are none. Between steps, the last
+   * The record of earlier failures of the current step, or undefined if there are none. Between two steps, the previous
    * step counts as the current one.
    */
   get #currentStep(): FailedStep | undefined {
@@ -352,8 +352,7 @@ export class ProcessingAttempts implements StepGuard {
     try {
       writeSync(this.#file, this.#bytes, start, end - start, start)
     } catch {
-      // Ignore the error: if these few bytes cannot be written, the events cannot be written either, and that error is
-      // reported.
+      // The error is ignored. If these few bytes cannot be written, neither can the events, and that error is reported.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** The state of a log record while its events are processed. */
+/** The state of a log record while its events are processed: the data that they share, and the event at hand. */
 import type { JsonObject } from '../../base/json.ts'
 import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
@@ -46,12 +46,12 @@ const NO_EVENT: NormalisedEvent = {
   isPersonless: true,
 }
 
-/** The limits of the size of events that become part of `EventContext`. */
+/** The size limits of events. `recordStep` copies them to `EventContext`. */
 export type EventLimits = Pick<EventContext, 'propertiesBytesMax' | 'aiPropertiesBytesMax'>
 
 /**
- * Returns the state for a record. `limits` become part of the `EventContext`. The counts in `fates` are increased as
- * events are processed.
+ * Returns the state for a record. `limits` become part of the `EventContext`. Processing later increases the counts in
+ * `fates`.
  */
 export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates): RecordStep {
   const { projectId, arrivedAtMs } = record

@@ -1,6 +1,6 @@
 /**
- * Runs analytic queries on a thread. A query reads one snapshot, has a time limit, and is canceled when nobody waits
- * for it any more. The answer is one page, so little data passes between threads.
+ * Runs the analytic queries about persons on a thread. A query reads one snapshot, has a time limit, and is canceled
+ * when nobody waits for it any more. The answer is one page, so little data passes between threads.
  */
 import {
   type AnalyticAnswer,
@@ -11,7 +11,7 @@ import { actionSteps } from '../../rules/filters/actions.ts'
 import type { LongTools } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 
-/** Runs a query until it is finished. Throws the `ServiceError`s with which `AnalyticQueries.analyse` rejects. */
+/** Runs a query until it is finished. Throws the errors with which `AnalyticQueries.analyse` rejects. */
 export function runAnalytics(
   {
     stores,

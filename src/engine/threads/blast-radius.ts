@@ -1,9 +1,9 @@
 /**
- * Counts the persons or groups that a condition would match, or for which the change of a flag would flip the value.
- * The flag rules evaluate every person, or every group of one type. A count runs in short parts, so that other long
- * reads can run in between. If a person changes during the count, the state at the time of its evaluation counts. The
- * percentage of a condition is ignored: all persons that match its filters count. Source: docs/compatibility/flags.md,
- * "Feature flag routes".
+ * Counts the persons or groups that a condition would match, or for which a planned change of a flag would alter the
+ * value. The flag rules evaluate every person, or every group of one type. A count runs in short parts, so that other
+ * long reads can run in between. If a person changes during the count, the state at the time of the evaluation counts.
+ * The percentage of a condition is ignored: all persons that match its filters count. Source:
+ * docs/compatibility/flags.md, "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -26,17 +26,17 @@ import type { FlagPlan } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { REACH_COUNT_MS_MAX, REACH_PIECE_MS_MAX } from './limits.ts'
 
-/** The answer to a count of matches, as it is sent. */
+/** The answer to a count of matches, in the form in which clients get it. */
 export interface BlastRadius {
   readonly users_affected: number
   readonly total_users: number
 }
 
-/** The key and the number of the trial flag that contains the condition. No real flag has them. */
+/** The key and the number of a trial flag, which is made only to evaluate the condition. No real flag has them. */
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
 /**
- * The clock is checked after each group of this many persons. If conditions contain patterns, one person may take up to
+ * The time is checked after each group of this many persons. If conditions contain patterns, a single person may take
  * about 20 ms.
  */
 const CLOCK_EVERY = 16
@@ -47,7 +47,7 @@ export interface CountState<Tally> {
   readonly tally: Tally
   /** The number of all persons or groups. */
   readonly total: number
-  /** The count evaluates only every n-th person or group; this is n. */
+  /** If this is n, the count evaluates only every n-th person or group. */
   readonly every: number
   /** The person number, or the key of the group, that was evaluated last. Null before the first one. */
   readonly after: number | string | null
@@ -99,8 +99,8 @@ export function countReached(
 }
 
 /**
- * The answer to a rehearsal, as it is sent. A rehearsal counts for how many persons or groups a planned change would
- * flip the value of a flag.
+ * The answer to a rehearsal, in the form in which clients get it. A rehearsal counts for how many persons or groups a
+ * planned change would alter the value of a flag.
  */
 export interface RehearsalAnswer extends RehearsalReport {
   readonly is_new: boolean
@@ -111,9 +111,9 @@ export interface RehearsalAnswer extends RehearsalReport {
 }
 
 /**
- * Runs the next part of a rehearsal. Up to `sampleMax` persons (or groups, for a flag by group) are evaluated, spread
- * over all of them. Each is evaluated with the current flags and with the planned flags. Throws 503 if the whole
- * rehearsal takes too long.
+ * Runs the next part of a rehearsal. Evaluates up to `sampleMax` persons, spread evenly over all of them, or groups if
+ * the flag is about groups. Each is evaluated with the current flags and with the planned flags. Throws 503 if the
+ * whole rehearsal takes too long.
  */
 export function rehearse(
   { before, after }: FlagPlan,
@@ -139,7 +139,7 @@ export function rehearse(
   return { answer: { is_new: before === null, group_type_index: typeIndex, total, ...report } }
 }
 
-/** Returns the number of persons or groups that a body asks to evaluate. Throws 400. */
+/** Reads from a body how many persons or groups it asks to evaluate. Throws 400. */
 export function sampleOf(sample: unknown): number {
   if (sample === undefined || sample === null) return REHEARSAL_SAMPLE_USUAL
   const isNumber = typeof sample === 'number' && Number.isInteger(sample)
@@ -148,7 +148,7 @@ export function sampleOf(sample: unknown): number {
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
-/** Returns the state at the start of a count. About `sampleMax` records are evaluated. Default: all. */
+/** Returns the state at the start of a count that evaluates about `sampleMax` records. Default: all `total` records. */
 export function beginning<Tally>(
   tally: Tally,
   total: number,
@@ -159,7 +159,7 @@ export function beginning<Tally>(
 }
 
 /**
- * Evaluates persons or groups until one part has taken its time. Returns the state from which the next part continues,
+ * Evaluates persons or groups until one part has used its time. Returns the state from which the next part continues,
  * or null if the count is complete. Throws 503 if the whole count takes too long.
  */
 export function countOn<Tally>(
@@ -194,12 +194,14 @@ export function recordCount(
     : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** A person or group. `place` is its person number or group key. A count can continue after it. */
+/** A person or group. `place` is its person number or its group key, after which a count can continue. */
 interface PlacedSubject extends Subject {
   readonly place: number | string
 }
 
-/** Yields every `every`-th person, or group of a type, after the one that was evaluated last. */
+/**
+ * Yields every `every`-th person, or every `every`-th group of a type. Begins after the one that was evaluated last.
+ */
 export function* subjectsOf(
   typeIndex: number | null,
   set: FlagSet,
@@ -273,7 +275,7 @@ function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   }
 }
 
-/** Checks filters and returns them. The body has no field `filters`, so errors must not name this field. */
+/** Checks filters and returns them. Errors must not name the field `filters`, because the body has no such field. */
 function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   try {

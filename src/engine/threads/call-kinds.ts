@@ -1,7 +1,7 @@
 /**
  * The kinds of thread calls. A call takes and returns plain data. Its definition says on which kind of thread it runs.
- * All calls are listed in call-table.ts. Two parts of the program are derived from this table: the object on which
- * callers call methods (pool.ts), and the function with which a thread runs any call (run-task.ts).
+ * All calls are listed in call-table.ts. That table determines the methods with which callers make calls (pool.ts), and
+ * the function with which a thread runs any call (run-task.ts).
  */
 import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -28,7 +28,10 @@ export interface PageTools {
   readonly stores: ThreadStores
   readonly format: RowFormat
   readonly writer: RowsWriter
-  /** Called between rows and before a group of columns is read. Throws if the page must not be continued. */
+  /**
+   * Called between rows and before a group of columns is read. Throws if the page must not be continued: because it
+   * takes too long, because the group is too large for a short read, or because nobody waits for the page any more.
+   */
   readonly check: (groupBytes?: number) => void
 }
 
@@ -109,11 +112,11 @@ export function page<Values extends readonly unknown[], Result>(
   return { kind: 'page', threads: 'readers', run, weight }
 }
 
-/** Returns the buffer to transfer if a result is, or contains, a text with rows. */
+/** Returns the buffer to transfer if a result is a text with rows, or contains one. */
 export function memoryOf(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   const text = 'rows' in result ? result.rows : result
-  // The cast is right: base/rows-writer.ts gives each text a buffer of its own.
+  // The cast is safe, because base/rows-writer.ts gives each text a buffer of its own.
   return text instanceof Uint8Array ? [text.buffer as ArrayBuffer] : []
 }
 

@@ -66,7 +66,7 @@ export const FLAG_CALLS = {
   scheduleFlag: short(({ flags }, task: ScheduleTask) => flags.schedule(task)),
   /** Makes a scheduled change if it is still due, or stops a ramp. */
   moveFlag: short(({ flags }, task: FlagMoveTask) => flags.move(task)),
-  /** Removes the event of a guard, which is in the log. */
+  /** Removes the stored event of a guard, after the event was written to the log. */
   removeGuardEvent: short(({ flags }, projectId: number, number: number, nowMs: number) =>
     flags.removeGuardEvent(projectId, number, nowMs),
   ),
@@ -92,7 +92,7 @@ const COHORT_CALLS = {
   /** Returns the cohorts of all projects whose members are calculated. */
   calculatedCohorts: short(({ reader }) => reader.persons().calculatedCohorts()),
   /**
-   * Calculates the members of a cohort. Returns the differences between them and the stored members, or null if there
+   * Calculates the members of a cohort. Returns the differences between these and the stored members, or null if there
    * is no such cohort.
    */
   cohortMembers: long(runCohortMembers, 'analytics', (changes) =>
@@ -100,26 +100,26 @@ const COHORT_CALLS = {
   ),
 }
 
-/** Counts of persons or groups. The pool requests one part after the other. */
+/** Counts of persons or groups. The pool requests the parts of a count one after the other. */
 const COUNT_CALLS = {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadiusPiece: long((tools, task: BlastRadiusTask, state?: CountState<ReachTally>) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.blastRadius(task, state)
   }),
-  /** Counts the persons or groups for which the change in a body would flip the value. */
+  /** Counts the persons or groups for which the change in a body would alter the value of a flag. */
   rehearsePiece: long((tools, task: BlastRadiusTask, state?: CountState<RehearsalTally>) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.rehearse(task, state)
   }),
-  /** Plans the change of several flags, with the persons or groups whose values would flip. */
+  /** Plans the change of several flags, and counts the persons or groups for which it would alter the values. */
   planPiece: long((tools, task: FlagPlanTask, state?: PlanState) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.plan(task, state)
   }),
 }
 
-/** The calls that callers can make directly. The pool makes the others itself, as parts of other methods. */
+/** The calls that callers can make directly. All other calls are made by methods of the pool. */
 export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
@@ -134,7 +134,7 @@ export const QUERIES = {
   ...FLAG_CALLS,
 }
 
-/** Every call by its name. */
+/** All calls by name. */
 export const CALLS = {
   ...QUERIES,
   ...TABLE_CALLS,
@@ -164,8 +164,7 @@ export const CALLS = {
 }
 
 /**
- * The calls that change flags. They need the store of events, because conditions may refer to cohorts, which are stored
- * there.
+ * The calls that change flags. They need the store of events, which contains the cohorts that conditions may refer to.
  */
 export const FLAG_CHANGES: ReadonlySet<string> = new Set([
   'changeFlag',
@@ -264,11 +263,11 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts & Pick<TableQueries, 'flagsFile'>
 
-/** Counts for flags. They are canceled when the client leaves. */
+/** Calls that count persons or groups for flags. They */
 export interface FlagCounts {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>
-  /** Finds the persons or groups for which the change in a body would flip the value. */
+  /** Counts the persons or groups for which the change in a body would alter the value of a flag, with examples. */
   rehearseFlag(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<RehearsalAnswer>
   /** Plans the change of several flags. */
   planFlags(task: FlagPlanTask, onLeave: PageWish['onLeave']): Promise<PlanAnswer>
@@ -277,8 +276,8 @@ export interface FlagCounts {
 /** Queries of the query route. */
 export interface QueryAnswers {
   /**
-   * Resolves with the finished text of an answer. `onCancel` receives the function to call when the client no longer
-   * waits. Rejects with `ServiceError`: the errors of `runQuery`, and 503 if too many queries wait.
+   * Resolves with the finished text of an answer. `onCancel` receives a function to call when the client no longer
+   * waits. Rejects with the errors of `runQuery`, and with 503 if too many queries wait.
    */
   answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
 }

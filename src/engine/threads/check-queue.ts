@@ -1,12 +1,13 @@
 /**
  * The order in which uploads are checked. How much work a body needs is not known before it is decoded: a few kilobytes
- * may expand to millions of events, and the sender may not even have a key. So a check begins in the cheapest lane that
- * the size of its body allows. If it turns out to need more work than the lane permits, it is stopped and waits in the
- * next lane. Each lane has threads that more expensive lanes cannot use, so cheap checks never wait for expensive ones.
+ * may expand to millions of events, and the sender may not even have a key. A check therefore begins in the cheapest
+ * lane that the size of its body allows. If it turns out to need more work than the lane permits, it is stopped and
+ * waits in the next lane. Each lane has threads that more expensive lanes cannot use, so cheap checks never wait for
+ * expensive ones.
  *
- *   express  up to 1 MiB when decoded, of which 128 KiB may need parsing: milliseconds
- *   bulk     any size, validated by the scanner; of the parts that need parsing, only the outline and the key
- *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
+ * express  up to 1 MiB when decoded, of which 128 KiB may need parsing: milliseconds
+ * bulk     any size, validated by the scanner; of the parts that need parsing, only the outline and the key
+ * slow     known keys only, with few exceptions: large bodies that are parsed event by event
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { SLAB_BYTES_MAX } from '../../base/limits.ts'
@@ -43,11 +44,11 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
 }
 
 /**
- * The number of bodies that may wait in each lane. If one more arrives, a body is refused with 503: either the new one,
- * or the newest body of the sender that has most bodies in the lane.
+ * The largest number of bodies that may wait in each lane. If one more arrives, one of them is refused with 503: the
+ * new body, or the newest body of the sender that has most bodies in the lane.
  */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
-/** The number of bytes of the smallest gzip stream. It has no content. */
+/** The length in bytes of the smallest gzip stream, which has no content. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
 
@@ -55,26 +56,29 @@ const LOOK_EVERY_MS = 50
 export interface CheckWaiter {
   /** Returns false if the client has left and nobody needs the check. */
   isWanted(): boolean
-  /** The sender of the body. The senders get threads in turn. All callers without a sender count as one sender. */
+  /**
+   * The sender of the body. The threads serve the senders in turn. Callers without a sender count as one sender
+   * together.
+   */
   readonly sender?: object
-  /** Returns false if so much data waits to be written to the disk that large bodies have to wait. */
+  /** Returns false if too much data waits to be written to the disk. Large bodies then have to wait. */
   hasRoom(): boolean
   /** The slab that contains the body. The queue becomes its owner. Null if the body has memory of its own. */
   readonly slab: Slab | null
   /** Returns a slab for the block of a body with this decoded size, or null if no slab is free. */
   takeSlab(decodedBytes: number): Slab | null
-  /** Throws if an accepted body must be refused after all. */
+  /** Throws an error if a body must be refused although its check has accepted it. */
   admit?(projectId: number): void
 }
 
 /** The dependencies of a queue. */
 export interface CheckQueueOptions {
   /**
-   * The number of threads that the bulk lane may use at a time. The slow lane may use as many. The queue has twice this
-   * number of threads, and one more that only the express lane uses.
+   * The largest number of threads that the bulk lane uses at a time, and also that the slow lane uses. The queue has
+   * twice this number of threads, and one more that only the express lane uses.
    */
   readonly laneThreads: number
-  /** Runs a check on a thread. `transferList` is the memory of the body, which is transferred. */
+  /** Runs a check on a thread. `transferList` contains the memory of the body, which is moved to the thread. */
   readonly run: (task: CheckTask, transferList: readonly ArrayBuffer[]) => Promise<CheckResult>
   readonly clock?: Clock
 }
@@ -102,12 +106,12 @@ export class CheckQueue {
   readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
   readonly #running = { express: 0, bulk: 0, slow: 0 }
   /**
-   * For each sender: the number of the check for which it last got a thread. Checks are numbered in the order of their
+   * For each sender, the number of the last check that was started for it. Checks are numbered in the order of their
    * start.
    */
   readonly #turns = new WeakMap<object, number>()
   #turn = 0
-  /** The number of waiting bodies that were refused to make room for the body of another sender. */
+  /** How many waiting bodies were refused to make room for the body of another sender. */
   #displaced = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -120,14 +124,15 @@ export class CheckQueue {
     return this.#waiting[lane].length
   }
 
-  /** The number of waiting bodies that were refused to make room for the body of another sender. */
+  /** How many waiting bodies were refused to make room for the body of another sender. */
   get displacedCount(): number {
     return this.#displaced
   }
 
   /**
-   * Checks a request. Its body must be the only view of its memory, or be in the slab. Rejects with the `ServiceError`
-   * `server_error` if too many checks wait, or if this one waits too long, and with the errors of `run` and `admit`.
+   * Checks a request. Its body must be the only view of its memory, or be in the slab of `waiter`. Rejects with the
+   * `ServiceError` `server_error` if too many checks wait, or if this one waits too long, and with the errors of `run`
+   * and `admit`.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return new Promise((resolve, reject) => {
@@ -147,8 +152,8 @@ export class CheckQueue {
   }
 
   /**
-   * Makes room for a new body in a lane by refusing the newest body of the sender that has most bodies there. Returns
-   * false and refuses nothing unless that sender has at least two bodies more than the sender of the new body.
+   * Makes room for a new body in a lane: refuses the newest body of the sender that has most bodies in the lane. Does
+   * this only if that sender has at least two bodies more than the sender of the new body. Otherwise returns false.
    */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
@@ -166,7 +171,7 @@ export class CheckQueue {
   }
 
   /**
-   * Refuses checks for which nobody waits any more or that have waited too long. Then starts checks on the free
+   * Refuses checks that nobody waits for any more, and checks that have waited too long. Then starts checks on the free
    * threads.
    */
   #look(): void {
@@ -195,7 +200,8 @@ export class CheckQueue {
   }
 
   /**
-   * Returns the index of the next body to check: the oldest body of the sender that has waited longest for a thread.
+   * Returns the index of the next body to check: the oldest body of the sender that has waited longest since it last
+   * got a thread. A sender that never got one comes first.
    */
   #nextIndex(lane: CheckLane): number {
     let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]
@@ -235,7 +241,7 @@ export class CheckQueue {
         waiting.resolve(result)
       } else {
         waiter.admit?.(result.projectId)
-        // A block without events is not stored, so release its slab.
+        // A block without events is not stored, so its slab is released.
         const isInSlab = result.block.buffer instanceof SharedArrayBuffer
         inUse = result.eventCount > 0 && isInSlab ? slab : null
         waiting.resolve({ ...result, block: { ...result.block, slab: inUse } })
@@ -243,10 +249,11 @@ export class CheckQueue {
     } catch (error) {
       waiting.reject(error)
     } finally {
-      // The check or its thread has ended, so nothing uses the memory any more.
-      for (const one of new Set([body, slab])) if (one !== inUse) one?.release()
+      // The check has ended, or its thread has, so nothing uses the memory any more.
+      for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
       this.#running[lane]--
-      // Let the caller pass on the events of this check before the next check starts, so that `hasRoom` counts them.
+      // The next check starts only after the caller has passed on the events of this one, because `hasRoom` must count
+      // them.
       setImmediate(() => this.#startNext())
     }
   }
@@ -264,7 +271,7 @@ export function threadsOf(laneThreads: number): number {
 }
 
 /**
- * Chooses the first lane of a body by its decoded size. A gzip body states this size at its end. If the statement is
+ * Chooses the first lane of a body by its decoded size. A gzip body contains this size at its end. If the size there is
  * wrong, the express lane notices it.
  */
 function firstLaneOf(body: Uint8Array): CheckLane {
@@ -273,7 +280,7 @@ function firstLaneOf(body: Uint8Array): CheckLane {
   return Math.max(body.length, declaredBytes) > decodedBytesMax ? 'bulk' : 'express'
 }
 
-/** Returns the size of the decoded content modulo 2^32, which a gzip stream states at its end. */
+/** Returns the size of the decoded content modulo 2^32, as it is written at the end of a gzip stream. */
 function gzipSize(body: Uint8Array): number {
   if (body.length < GZIP_BYTES_MIN) return 0
   return new DataView(body.buffer, body.byteOffset + body.length - 4, 4).getUint32(0, true)

@@ -1,6 +1,6 @@
 /**
- * Calls about the names of events and properties, and about values. Reading stored names is a short read. A thread for
- * long reads collects names if they must be read from many segments. Each thread has a cache of names.
+ * Calls about the names of events and properties, and about values of properties. Reading stored names is a short read.
+ * If names must be collected from many segments, a thread for long reads does it. Each thread has a cache of names.
  */
 import type { CountedRows } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
@@ -19,10 +19,10 @@ import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The weight of a list of names. It is small, so that a thread for short reads tries to answer first. */
+/** The weight of a list of names. It is so small that a thread for short reads tries to answer first. */
 const NAMES_WEIGHT = 1
 
-/** Which part of a list is requested. */
+/** The part of a list that is requested. */
 type Place = readonly [offset: number, limit: number]
 
 /** Calls about the names of events and of properties. */

@@ -27,7 +27,7 @@ export const EVENT_CALLS = {
     const event = warehouse.getEvent(projectId, uuid)
     return event && rowText('json', event)
   }),
-  /** Returns rows of `WarningView`: at most 1000, each at most some kilobytes. */
+  /** Returns rows of `WarningView`: at most 1000, of some kilobytes each. */
   listWarnings: page(
     ({ stores, writer }, projectId: number, limit: number) =>
       allRows(writer, stores.reader.listWarnings(projectId, limit)),
@@ -48,19 +48,19 @@ export const LIVE_CALLS = {
   }),
 }
 
-/** Calls about dropped events: at most a thousand, of about a kilobyte each. */
+/** Calls about dropped events. A list has at most a thousand, of about a kilobyte each. */
 export const DROPPED_CALLS = {
   listDropped: short(({ reader }, query: DroppedEventsQuery) => reader.listDropped(query)),
   /**
-   * Returns how many events were dropped, by hour and reason, newest hour first. Only hours that end after `afterMs`
-   * are included.
+   * Returns how many events were dropped in each hour for each reason, newest hour first. Only hours that end after
+   * `afterMs` are included.
    */
   countDropped: short(({ reader }, projectId: number, afterMs: number) =>
     reader.countDropped(projectId, afterMs),
   ),
 }
 
-/** Facts about the disk that `tenrec status` needs. */
+/** Calls about the disk, for `tenrec status`. */
 export const STATUS_CALLS = {
   /** Returns the time of the newest backup beside the data directory, in ISO 8601, or null if no backup can be read. */
   lastBackup: short(({ settings }) => {
@@ -105,7 +105,7 @@ export const ERASURE_CALLS = {
     },
     ([, limit]) => limit,
   ),
-  /** Returns the number of erasures that are not complete. */
+  /** Returns the number of erasures that are still running. */
   runningErasures: short(
     ({ reader }, projectId: number) => reader.erasures().list(projectId, 0, 0).runningCount,
   ),
@@ -117,7 +117,10 @@ export const ERASURE_CALLS = {
     stores.reader.erasures().estimate(projectId, criteria),
   ),
   getRetention: short(({ reader }, projectId: number) => reader.erasures().retention(projectId)),
-  /** Returns how much the retention rules would remove. If `rules` is null, the rules of the project are used. */
+  /**
+   * Returns how much the retention rules would remove. With `rules`, these rules are used instead of those of the
+   * project.
+   */
   planRetention: long(
     ({ stores }, projectId: number, rules: RetentionRules | null, nowMs: number) =>
       stores.reader.erasures().plan(projectId, rules, nowMs),

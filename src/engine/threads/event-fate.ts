@@ -1,6 +1,6 @@
 /**
- * Finds out what became of an accepted event. It searches everything that the store still has: events, the log, dead
- * letters, dropped events and warnings. A route and a command use it.
+ * Finds out what became of an accepted event: whether it is stored, waits in the log, became a dead letter, or was
+ * dropped or erased. It searches everything that the store still has. A route and a command use it.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { formatUuid } from '../../base/ids.ts'
@@ -12,7 +12,7 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import type { EventReader } from '../../store/events/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
-/** For each kind of warning about an event that was not stored: the reason why the event was dropped. */
+/** The reason why an event was dropped, by the type of the warning about it. Other warnings are about stored events. */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
   ['message_size_too_large', 'properties_too_large'],
   ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],
@@ -24,7 +24,7 @@ export interface FateQuery {
   readonly projectId: number
   /** The uuid of the event, 16 bytes. */
   readonly uuid: Uint8Array
-  /** Events that were dropped before this time are ignored, in milliseconds since 1970. */
+  /** A time in milliseconds since 1970. Events that were dropped before it are not found. */
   readonly keptAfterMs: number
 }
 
@@ -35,11 +35,11 @@ interface LogPlace {
 }
 
 /**
- * Returns the fate of an event. Costs one read of the log, the dead letters and the project's dropped events. Throws
- * `OperatorError` if the log cannot be read, and `DamagedRecordError`.
+ * Returns the fate of an event. Costs one read of the log, of the dead letters, and of the project's dropped events.
+ * Throws `DamagedRecordError`, and `OperatorError` if the log cannot be read.
  */
 export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): EventFate {
-  // Read the log first: if the event is processed in the meantime, it is then found among the stored events.
+  // The log is read first. If the event is processed in the meantime, it is then found among the stored events.
   const place = findInLog(log, query)
   const { projectId, uuid } = query
   const text = formatUuid(uuid, 0)
@@ -81,8 +81,8 @@ function findInLog(log: LogReader, { projectId, uuid }: FateQuery): LogPlace | n
 }
 
 /**
- * Returns the arrival time of an event in a block. Returns null if the block does not contain the event or is damaged;
- * a damaged block becomes a dead letter and is found there.
+ * Returns the arrival time of an event in a block. Returns null if the block does not contain the event. Also returns
+ * null for a damaged block, because such a block becomes a dead letter and the event is found there.
  */
 function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number | null {
   if (block.indexOf(uuid) < 0) return null

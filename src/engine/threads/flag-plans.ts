@@ -1,5 +1,5 @@
 /**
- * Plans the change of several flags at once, with the number of persons or groups for which each change would flip the
+ * Plans the change of several flags at once, with the number of persons or groups for which each change would alter the
  * value. Every person is read once for all flags. Like other counts, a plan runs in short parts (blast-radius.ts).
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -38,9 +38,9 @@ export interface FlagPlanTask {
   readonly projectId: number
   readonly timezone: string
   readonly nowMs: number
-  /** The flags in the form of a file, with different keys. */
+  /** The wanted flags, in the form of a file. No two have the same key. */
   readonly flags: readonly JsonObject[]
-  /** Cohorts that the project does not have yet, for the plan of a copy. */
+  /** Cohorts that a copy will create in the project. The plan treats them as if they existed. */
   readonly cohorts?: readonly FlagCohort[]
   /** The number of persons or groups to evaluate. 0 means that the plan needs no numbers. */
   readonly sampleMax: number
@@ -49,21 +49,24 @@ export interface FlagPlanTask {
 /** The effect of changing one flag, without examples. */
 export type PlannedEffect = Omit<RehearsalAnswer, 'examples' | 'is_new'>
 
-/** One flag of a plan, as answers show it. */
+/** One flag of a plan, in the form in which clients get it. */
 export interface PlanRow {
   readonly key: string
   readonly action: PlannedAction
-  /** The number of the flag; null for a new one. */
+  /** The number of the flag, or null for a new flag. */
   readonly id: number | null
-  /** The version that the plan changes; null for a new flag. */
+  /** The version of the flag before the change, or null for a new flag. */
   readonly version: number | null
   /** Sentences that say what changes. */
   readonly changes: readonly string[]
-  /** How many values would flip. Null if nothing changes, or if no numbers were requested. */
+  /**
+   * For how many persons or groups the value would be another. Null if nothing changes, or if no numbers were
+   * requested.
+   */
   readonly effect: PlannedEffect | null
 }
 
-/** A plan, as answers show it. */
+/** A plan, in the form in which clients get it. */
 export interface PlanAnswer {
   /** The flags in the order in which they are changed. */
   readonly flags: readonly PlanRow[]
@@ -74,8 +77,8 @@ export interface PlanAnswer {
 /** The progress of a plan. It is plain data, so that any thread can continue it. */
 export interface PlanState {
   /**
-   * The passes over stored records that are left. The first one is running. Each is given by the type of the groups
-   * that it evaluates, or by null if it evaluates persons.
+   * The passes over the stored records that are not finished, the current one first. A pass evaluates the groups of the
+   * type with this index, or all persons if it is null.
    */
   readonly passes: readonly (number | null)[]
   readonly count: CountState<RehearsalTally[]> | null
@@ -83,8 +86,8 @@ export interface PlanState {
 }
 
 /**
- * Runs the next part of a plan. If `check` refuses a change, this becomes a fault of the plan. Throws 503 if the plan
- * takes too long.
+ * Runs the next part of a plan. If `check` refuses a change, the reason becomes a fault of the plan. Throws 503 if the
+ * plan takes too long.
  */
 export function planPiece(
   { flags: wanted, nowMs, sampleMax, cohorts = [] }: FlagPlanTask,
@@ -130,8 +133,8 @@ export function planPiece(
 
 /**
  * Throws 409 `conflict` unless `versions` contains exactly the flags that the plan changes, with their present
- * versions. Throws 400 if a flag cannot be changed. Objects that use a flag are not checked here; the store checks them
- * when it changes the flag.
+ * versions. Throws 400 if a flag cannot be changed. Whether objects that use a flag allow the change is not checked
+ * here. The store checks it when it changes the flag.
  */
 export function requirePlanned(
   wanted: readonly JsonObject[],

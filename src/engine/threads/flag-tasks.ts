@@ -1,6 +1,6 @@
 /**
  * The work of pool threads for feature flags: changes, their activity log, and counts of the persons that a condition
- * would match. Bodies arrive as bytes, because the cost of parsing depends on what the client sent.
+ * would match. Bodies of requests arrive as bytes and are parsed here, because parsing a body may take long.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
@@ -42,7 +42,7 @@ import type {
   ScheduleTask,
 } from './tasks.ts'
 
-/** The stores that one thread needs for flags. They are opened when they are first used. */
+/** The stores that one thread needs for flags. Each is opened when it is first used. */
 export class FlagTasks {
   readonly #dataDir: string
   #store: FlagStore | undefined
@@ -53,7 +53,8 @@ export class FlagTasks {
   }
 
   /**
-   * Changes a flag or an experiment durably and returns its number. Throws the errors of `FlagStore`, and 400.
+   * Changes a flag or an experiment durably and returns its number. Throws the errors of `FlagStore`, and 400 for an
+   * invalid body.
    */
   change({ projectId, actor, nowMs, command, audit }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
@@ -92,7 +93,7 @@ export class FlagTasks {
     return scheduled.move(this.#context({ ...task, actor: SYSTEM_ACTOR }), move)
   }
 
-  /** Removes the event of a guard, which is in the log. Throws 503. */
+  /** Removes the stored event of a guard, after the event was written to the log. Throws 503. */
   removeGuardEvent(projectId: number, number: number, nowMs: number): void {
     const { scheduled } = this.#openStore()
     const context = this.#context({ projectId, nowMs, actor: SYSTEM_ACTOR })
@@ -135,9 +136,9 @@ export class FlagTasks {
   }
 
   /**
-   * Runs one part of a rehearsal: counts the persons or groups for which `filters` and `active` in a body would flip
-   * the value of a flag. `id` or `key` in the body names the flag; an unknown key means a new flag. Throws 400, 404
-   * `not_found`, and 503 if the whole count takes too long.
+   * Runs one part of a rehearsal: counts the persons or groups for which the `filters` and `active` in a body would
+   * alter the value of a flag. `id` or `key` in the body names the flag. An unknown key stands for a new flag. Throws
+   * 400, 404 `not_found`, and 503 if the whole count takes too long.
    */
   rehearse(
     task: BlastRadiusTask,
@@ -176,7 +177,7 @@ export class FlagTasks {
 
   /**
    * Changes several flags in one transaction and returns their numbers. Throws 409 `conflict` if a flag no longer has
-   * the version in the plan, 400, and the errors of `FlagStore`.
+   * the version that the plan contains, 400, and the errors of `FlagStore`.
    */
   apply(task: FlagApplyTask): { readonly ids: readonly number[] } {
     const { projectId, actor, nowMs, audit, flags, versions } = task
@@ -232,8 +233,8 @@ function idOf({ id }: Pick<Flag, 'id'>): { readonly id: number } {
 }
 
 /**
- * Returns the members of a JSON body; an empty body has none. Throws 400 `parse_error`, and `invalid_input` if it is
- * not an object or is nested too deeply.
+ * Returns the members of a JSON body. An empty body has no members. Throws 400 `parse_error`, and 400 `invalid_input`
+ * if the body is not an object or is nested too deeply.
  */
 function readBody(body: Uint8Array): JsonObject {
   const hasMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf

@@ -7,18 +7,18 @@ import { portableFlag } from '../../rules/flags/edit/portable-flag.ts'
 import type { FlagSet } from '../../rules/flags/types.ts'
 import { TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
 
-/** A request for the file, or for the rest of it. */
+/** A request for the file, or for the rest of the file. */
 export interface FlagsFileTask {
   readonly projectId: number
   readonly timezone: string
-  /** The number of the last flag that was written; 0 at the beginning. */
+  /** The number of the flag after which the part begins, or 0 for the first part. */
   readonly afterId: number
 }
 
 /** A part of the file. */
 export interface FlagsFileChunk {
   readonly chunk: Uint8Array<ArrayBuffer>
-  /** The request for the rest; null after the last part. */
+  /** The request for the rest of the file. Null after the last part. */
   readonly rest: FlagsFileTask | null
 }
 

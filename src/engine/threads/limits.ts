@@ -26,13 +26,12 @@ export const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
 /** The time for which the writer thread waits for the next append of a session. After it, the session ends. */
 export const APPEND_SESSION_IDLE_MS_MAX = 20
 /**
- * The largest number of chunks of memory that an append session can hand over. A block in another chunk starts a new
- * session.
+ * The largest number of shared buffers that an append session can use. A block in another buffer starts a new session.
  */
 export const APPEND_MEMORIES_MAX = 8
 /**
- * The largest number of bytes in a chunk of memory that an append session can hand over. A block in a larger one is
- * appended by a separate call.
+ * The largest number of bytes of a shared buffer that an append session can use. A block in a larger buffer is appended
+ * by a separate call.
  */
 export const APPEND_MEMORY_BYTES_MAX = 8 * 1024 * 1024
 /**
@@ -60,8 +59,8 @@ export const TABLE_PIECE_MS_MAX = 100
  */
 export const TRANSACTION_MS_MAX = 5000
 /**
- * The time in which a thread must start that replaces one that ended unexpectedly. It usually takes a fraction of a
- * second. If the kind has no thread by then, the process ends.
+ * The time in which a thread that ended unexpectedly must be replaced. This usually takes a fraction of a second. If
+ * there is no thread of its kind by then, the process ends.
  */
 export const REPLACEMENT_MS_MAX = 10_000
 /**
@@ -87,8 +86,8 @@ export const DIVIDED_COUNTS_EVENTS_MIN = 20_000_000
  */
 export const REMEMBERED_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The largest number of query shapes for which the daemon remembers whether such queries were divided. A query of
- * another shape is first sent to one thread.
+ * The largest number of query shapes for which the daemon records whether such queries were divided. A query of another
+ * shape is first sent to one thread.
  */
 export const QUERY_SHAPES_MAX = 1000
 /**
@@ -99,18 +98,18 @@ export const NEW_EVENTS_MAX = 200_000
 /** The largest number of queries whose results one thread caches. */
 export const REMEMBERED_PARTS_MAX = 500
 /**
- * The largest number of UTF-16 units in a query for which the daemon remembers which thread has its result cached. A
+ * The largest number of UTF-16 units in a query for which the daemon records which thread has its result cached. A
  * longer query may go to any thread.
  */
 export const REMEMBERED_QUERY_UNITS_MAX = 16_384
 /**
- * The largest number of queries whose answers are refreshed as events arrive. Beyond it, the queries that nobody asked
- * for the longest time are not refreshed.
+ * The largest number of queries whose answers are refreshed as events arrive. Beyond it, the queries that were sent
+ * longest ago are not refreshed.
  */
 export const REFRESHED_QUERIES_MAX = 100
 /** The time for which a query is refreshed after a client last asked it. */
 export const QUERY_REFRESH_MS_MAX = 600_000
-/** The unused time for refreshing queries that can be saved for later. Unused time beyond it is lost. */
+/** The longest unused time for refreshing queries that is saved for later. Unused time beyond it is lost. */
 export const QUERY_REFRESH_SAVED_MS_MAX = 1000
 /**
  * The estimated number of bytes of an answer that a thread caches until the store changes. A larger answer is built

@@ -2,8 +2,9 @@
  * Threads for work that may take long. One group carries out long reads: large pages, tables, scans of all persons,
  * estimates. Another group carries out analytic queries. Short reads never wait for them. Each thread starts with its
  * first call. A call can ask for a certain thread by its number, so that a part of a divided query runs on the thread
- * that has cached the columns for it. Of the waiting calls, the one that asks for the fewest rows runs first. If too
- * many calls wait, the one that asks for the most rows is refused, so that large pages do not delay a small one.
+ * that has cached the columns for it. Waiting calls are ordered by the number of rows that they ask for (their weight),
+ * and the smallest runs first. If too many calls wait, the largest is refused, so that large pages do not delay a small
+ * one.
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
@@ -17,21 +18,21 @@ import type { AnalyticSettings, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /**
- * How much the niceness of each kind of thread is raised. Threads for short reads have priority over these threads, and
- * these threads have priority over processing.
+ * By how much the niceness of each kind of thread is raised. Threads for short reads thus have priority over these
+ * threads, and these threads have priority over processing.
  */
 const NICENESS = { long_readers: 5, analytics: 8 } as const
 
 /**
- * The size of an analytics thread's heap for young objects, in MiB. These threads mostly allocate arrays of numbers
- * outside the heap. By default each thread would use 48 MiB. Garbage in a smaller heap is collected more often, but
+ * The size of the heap for young objects in an analytics thread, in MiB. By default, it would be 48 MiB. These threads
+ * mostly allocate arrays of numbers, which are outside the heap. Garbage in a smaller heap is collected more often, but
  * this costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
 /**
- * V8 collects garbage when old objects and arrays outside the heap reach this size, in MiB. By default, it would do so
- * after every few MiB of arrays, and thus in each large query. That frees almost nothing, because almost all old
- * objects are cached columns.
+ * V8 collects the garbage of an analytics thread when its old objects and its arrays outside the heap reach this size,
+ * in MiB. By default, it would do so after every few MiB of arrays, and thus in each large query. That would free
+ * almost nothing, because almost all old objects are cached columns.
  */
 const ANALYTICS_OLD_MIB = 48
 
@@ -49,13 +50,13 @@ export interface LongReadsOptions {
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** Returns the number of threads for long reads that go with `workerThreads` threads for short reads. */
+/** Returns the number of threads for long reads, which depends on the number of threads for short reads. */
 export function longThreads(workerThreads: number): number {
   return Math.max(1, Math.floor(workerThreads / 2))
 }
 
 interface Waiting {
-  /** The number of rows that the call asks for. */
+  /** The number of rows that the call asks for. The waiting call with the smallest number runs first. */
   readonly weight: number
   readonly start: (thread: number) => void
   readonly refuse: (error: ServiceError) => void
@@ -71,10 +72,10 @@ export class LongReads {
   readonly #settings: ThreadSettings
   /** The threads. Each is a group of its own, so that a call can be sent to a certain thread. */
   readonly #threads: readonly ThreadGroup[]
-  /** For each thread: true if it runs a read. */
+  /** For each thread, true if it runs a read. */
   readonly #isBusy: boolean[]
   readonly #waiting: Waiting[] = []
-  /** For each running read, the word in shared memory with which it is canceled. */
+  /** The words in shared memory with which the running reads can be canceled, one for each read. */
   readonly #reads = new Set<Int32Array>()
 
   constructor(options: LongReadsOptions) {
@@ -110,7 +111,7 @@ export class LongReads {
     return this.#threads.length
   }
 
-  /** For each thread: the value of `ThreadGroup.writesBegun`. */
+  /** The value of `ThreadGroup.writesBegun` of each thread. */
   get writesBegun(): readonly (number | null)[] {
     return this.#threads.map(({ writesBegun }) => writesBegun)
   }
@@ -133,9 +134,9 @@ export class LongReads {
   }
 
   /**
-   * Runs a call when its turn comes. `weight` is the number of rows that the call asks for. `thread` is the number of
-   * the only thread that may run it. `onTurn` is called with the number of the thread that runs it. Rejects with 503 if
-   * too many calls wait.
+   * Runs a call when its turn comes. `weight` is the number of rows that the call asks for. If `thread` is given, only
+   * the thread with this number may run the call. `onTurn` is called with the number of the thread that runs it.
+   * Rejects with 503 if too many calls wait.
    */
   async run(
     task: Omit<Task, 'cancelled'>,
@@ -162,7 +163,7 @@ export class LongReads {
     }
   }
 
-  /** The milliseconds since all threads became idle. 0 if a thread is busy, or if no thread has started. */
+  /** For how many milliseconds all threads have been idle. 0 if a thread is busy, or if no thread has started. */
   get idleMs(): number {
     if (this.#isBusy.includes(true)) return 0
     const idle = this.#threads.map(({ idleMs }) => idleMs).filter((ms) => ms > 0)
@@ -203,7 +204,7 @@ export class LongReads {
     })
   }
 
-  /** Gives a free thread to the first waiting call that may run on it. */
+  /** Gives a thread that has become free to the first waiting call that may run on it. */
   #free(thread: number): void {
     const index = this.#waiting.findIndex((one) => one.thread === null || one.thread === thread)
     const [next] = index < 0 ? [] : this.#waiting.splice(index, 1)

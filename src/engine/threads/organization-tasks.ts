@@ -1,6 +1,6 @@
 /**
- * Queries and changes of the organization and its saved objects. Each operation has a name, a request, a result, and a
- * function that carries it out. Operations run on threads of the pool, because a change waits for the disk. Requests
+ * Queries and changes of the organization and of its saved objects. Each operation has a name, a request, a result, and
+ * a function that carries it out. Operations run on threads of the pool, because a change waits for the disk. Requests
  * and results are plain data that can be sent between threads.
  */
 import type { PageRequest } from '../../base/pages.ts'
@@ -31,7 +31,7 @@ type Store = OrganizationStore
 
 /** The HTTP status of an answer that reports a created object. */
 const CREATED = 201
-/** The members of a result that may contain the created object. */
+/** The members under which a result may contain the created object. */
 const VIEWED = ['role', 'key', 'invite', 'insight', 'dashboard'] as const
 
 /** A personal key without its hash, for sending between threads. */
@@ -67,7 +67,7 @@ const HANDLERS = {
     roles.addAccess(flag, roleId),
   removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
     nothing(roles.removeAccess(flag, id)),
-  /** The uuid is returned, because answers identify a member of the organization by the uuid of the user. */
+  /** The result contains the UUID, because answers identify a member of the organization by the UUID of the user. */
   createUser: ({ users }: Store, request: UserRequest) => {
     const user = users.create(request)
     return { id: user.uuid, user }
@@ -170,7 +170,10 @@ export type OrganizationResult<Name extends OrganizationOperation> = ReturnType<
 export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly name: Name
   readonly request: OrganizationRequest<Name>
-  /** The audit entry of a change, stored in the same transaction. If an object is created, its id is filled in. */
+  /**
+   * The audit entry of a change, which is stored in the same transaction. If the change creates an object, its ID is
+   * added.
+   */
   readonly audit?: AuditEntry | undefined
 }
 
@@ -213,7 +216,7 @@ export class OrganizationWorker {
   }
 }
 
-/** Returns the id of a created object, which the result or one of its members contains. */
+/** Returns the ID of a created object. The object is the result itself, or one of its members. */
 function idOf(result: unknown): string | null {
   if (typeof result !== 'object' || result === null) return null
   const { id, ...view } = result as Readonly<Record<'id' | (typeof VIEWED)[number], unknown>>

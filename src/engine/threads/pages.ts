@@ -12,15 +12,18 @@ import type { PageCall, PageTools, Task } from './call-kinds.ts'
 import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The answer of a thread to a call for a page. Null means that the page is too large or slow for a short read. */
+/**
+ * The answer of a thread to a call for a page. Null means that the page is too large or takes too long for a short
+ * read.
+ */
 export type MadePage = { readonly page: unknown } | null
 
-/** Thrown to stop a page that is too large or slow for a short read. */
+/** Thrown to stop a page that is too large, or takes too long, for a short read. */
 class NotShortError extends Error {}
 
 /**
- * Produces a page. Returns null if it is too large or slow for a short read. Throws `ServiceError`, and the errors of
- * the readers.
+ * Produces a page. Returns null if it is too large, or takes too long, for a short read. Throws `ServiceError`, and the
+ * errors of the readers.
  */
 export function makePage<Values extends readonly unknown[]>(
   { run }: PageCall<Values, unknown>,
@@ -31,7 +34,7 @@ export function makePage<Values extends readonly unknown[]>(
   const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
   const check = isShort ? shortCheck() : () => requireWanted(cancelled)
   try {
-    // The cast is right, because the method that the caller has used declares the types of the arguments.
+    // The cast is safe, because the method with which the caller made the call declares the types of the arguments.
     const page = run({ stores, format, writer, check }, ...(values as Values))
     return isShort && isCut(page) ? null : { page }
   } catch (error) {
@@ -42,7 +45,7 @@ export function makePage<Values extends readonly unknown[]>(
 
 /** Throws if nobody waits for the call any more. */
 export function requireWanted(cancelled: Int32Array): void {
-  // Nobody receives this error, so its text does not matter.
+  // The text of this error does not matter, because nobody receives it.
   if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
 }
 
@@ -52,7 +55,9 @@ export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
   return writer.finish()
 }
 
-/** Writes entries of a log. Returns null if `found` is null, because there is no such log. */
+/**
+ * Writes the entries of a log, such as an activity log. Returns null if `found` is null, because there is no such log.
+ */
 export function logRows(writer: RowsWriter, found: Entries | null): CountedRows | null {
   if (found === null) return null
   for (const entry of found.entries) if (!writer.addText(entry)) break

@@ -1,6 +1,6 @@
 /**
- * Calls about persons, groups, cohorts and actions. Each call reads in one transaction. Several calls together produce
- * a table.
+ * Calls about persons, groups, cohorts and actions. Each call reads in one transaction. A large table is produced by
+ * several calls.
  */
 import type { RowFormat, RowsText } from '../../base/pages.ts'
 import { rowText } from '../../base/rows-writer.ts'
@@ -20,7 +20,7 @@ import { makeExportChunk, makeTableChunk, tableBuffers } from './table-tasks.ts'
 
 /** Calls about persons, their activity, groups and cohorts. */
 export const PERSON_CALLS = {
-  /** Returns JSON. The CSV table is produced by `personTable`. */
+  /** Returns a page as JSON. If the page is wanted as CSV, `personTable` produces it. */
   listPersons: page(
     ({ stores, writer, check }, query: PersonListQuery) => {
       const persons = stores.reader.persons()
@@ -33,7 +33,7 @@ export const PERSON_CALLS = {
     },
     ([{ limit }]) => limit,
   ),
-  /** Returns the person with its distinct_ids from position `firstId` on. */
+  /** Returns the person. The list of its distinct_ids begins at position `firstId`. */
   getPerson: short(
     (
       { reader },
@@ -122,7 +122,7 @@ export const PERSON_CALLS = {
   ),
 }
 
-/** Calls that produce tables of persons, exports, and files with flags, part by part. */
+/** Calls that produce tables of persons, exports of events and files with flags, each in several parts. */
 export const TABLE_CALLS = {
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
   personTableChunk: long(makeTableChunk, 'long_readers', tableBuffers),
@@ -139,7 +139,7 @@ export const TABLE_CALLS = {
   ),
 }
 
-/** Calls about actions. A deleted action counts as missing. */
+/** Calls about actions. A deleted action is treated as if it did not exist. */
 export const ACTION_CALLS = {
   /** Returns rows of `ActionView`. */
   listActions: page(

@@ -1,6 +1,6 @@
 /**
  * Collects, on the main thread, results that threads produce in parts. The next part of a table or an export is
- * requested after the previous part was sent to the client. The next part of a count is requested immediately.
+ * requested when the previous part was sent to the client. The next part of a count is requested immediately.
  */
 import type { PageWish, RowText, TextChunks } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
@@ -10,21 +10,22 @@ import type { Piece } from './blast-radius.ts'
 import type { FlagsFileTask } from './flags-file.ts'
 import type { MadeChunk } from './table-tasks.ts'
 
-/** The weight of each part after the first one, compared with other waiting reads. */
-const CHUNK_WEIGHT = 100
+/** The weight of each part after the first one. Waiting reads with a smaller weight run first. */
+const PIECE_WEIGHT = 100
 
 /** Produces tables and exports. The pool implements it. */
 export interface TableQueries {
   /**
-   * Resolves with the persons of a list as a table: all of it if it is small, otherwise produced while the client
-   * reads. Rejects with 400 if the table has too many cells.
+   * Resolves with the persons of a list as a table. A small table is complete. A large one is produced while the client
+   * reads it. Rejects with 400 if the table has too many cells.
    */
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
   /**
-   * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the client reads.
+   * Resolves with events in order of arrival. If they are few, the result is complete. Otherwise it is produced while
+   * the client reads it.
    */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
-  /** Resolves, in the same way, with the JSON file of all flags of a project. */
+  /** Resolves with the JSON file of all flags of a project, which is complete or produced while the client reads it. */
   flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
 }
 
@@ -44,8 +45,9 @@ export async function countInPieces<State, Answer>(
 type Make<State> = (state: State, options: CallOptions) => Promise<MadeChunk<State>>
 
 /**
- * Starts a result that is produced in parts. Resolves when the first part, or the whole result, is ready. `weight` is
- * the weight of the first part, compared with other waiting reads. Rejects with the errors of `TaskRunner.run`.
+ * Starts a result that is produced in parts. Resolves when the first part is ready. If that is the whole result,
+ * resolves with its bytes. `weight` is the weight of the first part: waiting reads with a smaller weight run first.
+ * Rejects with the errors of `TaskRunner.run`.
  */
 export async function openChunks<State>(
   start: State,

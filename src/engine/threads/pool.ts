@@ -4,7 +4,7 @@
  * long reads, some answer analytic queries, and some check uploads in the order of `check-queue.ts`. The table in
  * call-table.ts says which threads carry out a call.
  *
- * No task is ever aborted. No thread is terminated while it may use LMDB: a thread that is terminated in a write
+ * No task is interrupted, and no thread is terminated while it may use LMDB: a thread that is terminated in a write
  * transaction would block all writers of the process. Before a thread is ended, a task closes its stores.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
@@ -61,18 +61,17 @@ import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 const SHRINK_LOG_EVERY_MS = 10_000
 const MEMORY_LOOK_EVERY_MS = 2000
-/** If the process uses more than this fraction of its memory budget, threads release all memory that they can. */
+/** If the process uses more than this share of its memory budget, threads release all memory that they can. */
 const FULL_SHARE = 0.85
 /**
- * The log counts as calm if there were at most this number of appends since the last check. Each append takes at least
- * 4 KiB.
+ * The log is calm if it had at most this number of appends since the last check. Each append adds at least 4 KiB to it.
  */
 const CALM_APPENDS = 256
-/** How much the niceness of the threads that check uploads is raised. */
+/** By how much the niceness of the threads that check uploads is raised. */
 const CHECKING_NICENESS = 5
 /**
- * The size of the processing thread's heap for young objects, in MiB, unless a memory plan sets it. Without a limit, V8
- * slowly enlarges this heap over hours. That brings no gain, because processing hardly creates objects for events.
+ * The size of the heap for young objects in the processing thread, in MiB, if no memory plan sets it. Without a limit,
+ * V8 slowly enlarges this heap over hours. That brings no gain, because processing hardly creates objects for events.
  */
 const PROCESSING_YOUNG_MIB = 48
 
@@ -82,25 +81,33 @@ export interface PoolOptions {
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   /**
-   * The number of threads for short reads, at least 1. There are half as many threads for long reads, and for each lane
-   * of large bodies.
+   * The number of threads for short reads, at least 1. For long reads there are half as many threads, and also for each
+   * of the two lanes in which large bodies are checked.
    */
   readonly workerThreads: number
   /** The number of analytics threads, at least 1. A large query is divided among all of them. */
   readonly analyticsThreads: number
-  /** The time that one analytic query may run. The time for which it waits for a thread does not count. */
+  /**
+   * The time that one analytic query may run, in milliseconds. The time for which it waits for a thread does not count.
+   */
   readonly queryMsMax: number
-  /** The bytes of decoded columns that all analytics threads cache together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  /**
+   * The number of bytes of decoded columns that all analytics threads may cache together. Default:
+   * `SCAN_CACHE_BYTES_DEFAULT`.
+   */
   readonly cacheBytesMax?: number
-  /** The interval at which the log files may be shrunk after a burst of events. Default: 10 s. */
+  /** The interval at which the log files may be shrunk after a burst of events, in milliseconds. Default: 10,000. */
   readonly shrinkLogEveryMs?: number
   /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
-  /** In a cluster: returns the change log, which gives all machines' changes of the catalogue one order. */
+  /**
+   * In a cluster, returns the change log, which puts the changes that all machines make to the catalogue into one
+   * order.
+   */
   readonly changes?: () => ChangeLog | null
 }
 
-/** The calls that callers can make. */
+/** The methods with which callers make calls. */
 export type Queries = CallerOf<typeof QUERIES> &
   OrganizationPort &
   AnalyticQueries &
@@ -161,7 +168,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.#memoryTimer = setInterval(() => this.#lookAtMemory(), MEMORY_LOOK_EVERY_MS).unref()
     this.#checks = new CheckQueue({
       laneThreads,
-      // The cast is right: the call `check` returns the result of `checkUpload`.
+      // The cast is safe, because the call `check` returns the result of `checkUpload`.
       run: (task, transferList) =>
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
@@ -249,14 +256,14 @@ export class WorkerPool implements TaskRunner<Calls> {
     options: CallOptions = {},
   ): Promise<Calls[Name]['result']> {
     const call = CALLS[name] as unknown as Call
-    // The cast is right: the result has the type that the table gives to the call.
+    // The cast is safe, because the result has the type that the table gives to the call.
     const result = (await this.#run(name, call, values, options)) as Calls[Name]['result']
     if (name === 'process') this.#processed(result as ProcessResult)
     return result
   }
 
   /**
-   * Called after each processing run. Refreshes cached answers if the store has changed. Merging segments also changes
+   * Called after each processing run. If the store has changed, refreshes cached answers. Merging segments also changes
    * the store, even if no events arrive.
    */
   #processed({ eventCount }: ProcessResult): void {
@@ -309,21 +316,21 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (analytics.idleMs > plan.idleThreadMs) {
       const settings = analyticSettings(this.#options)
       this.#columns = settings[0]?.cache ?? null
-      // Then collect garbage, so that the main thread also drops its references to the memory that the analytics
-      // threads shared.
+      // When the threads have ended, garbage is collected, so that the main thread drops its references to their shared
+      // memory, too.
       void analytics.end(settings).then(collectGarbage)
     }
   }
 
   /**
-   * Returns the function that appends to the log. If flushes are deferred, it uses no sessions, because the flush
-   * follows an append in the event loop of the thread, and a session would delay it.
+   * Returns the function that appends to the log. If flushes are deferred, it uses no sessions: the flush follows an
+   * append in the event loop of the writer thread, and a session would block that event loop.
    */
   #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
     const { writer } = this.#groups
     const calls = {
       append: (task: AppendTask) =>
-        // The casts are right: the results have the types of `append` and `serveAppends` in the table.
+        // The casts are safe, because the results have the types of `append` and `serveAppends` in the table.
         writer.run(
           { call: 'append', values: [task] },
           transferable(task.blocks.map(({ buffer }) => buffer)),
@@ -337,8 +344,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Shrinks the log files after a burst of events. Errors are ignored: the end of the thread is reported elsewhere, and
-   * if the log has failed, the next append reports it.
+   * Shrinks the log files after a burst of events. Errors are ignored, because they are reported elsewhere: by the end
+   * of the thread, or by the next append if the log has failed.
    */
   #shrinkLog(): void {
     const isCalm = this.#appendCount <= CALM_APPENDS
@@ -362,7 +369,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // If a writing thread ends, the caller must know that the write may have been done.
+    // If a thread that writes ends, the caller must learn that the change may have been made.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(
@@ -411,8 +418,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   const heapOf = (kind: ThreadKind) =>
     heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
-  // An idle thread may block in `Atomics.wait`, unless it has work outside tasks. If flushes are deferred, the writer
-  // thread flushes the log after the task, in its event loop, so it must not block.
+  // An idle thread may block in `Atomics.wait` only if it has no work between tasks. If flushes are deferred, the
+  // writer thread has such work: it flushes the log in its event loop after the task.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
     writer: new ThreadGroup({
@@ -444,7 +451,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       },
     }),
     checkers: new ThreadGroup({
-      // Start the threads that check uploads only when they are needed, because many daemons never receive a large
+      // The threads that check uploads start only when they are needed, because many daemons never receive a large
       // body.
       ...all,
       threadsMin: 0,
@@ -469,7 +476,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     },
   ])
   return {
-    // The cast is right: each method has the type that `CallerOf` gives it.
+    // The cast is safe, because each method has the type that `CallerOf` gives it.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
@@ -514,7 +521,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
   }
 }
 
-/** In a cluster: returns the copy of the catalogue. Threads read and change it. */
+/** In a cluster, returns the copy of the catalogue on this machine. Threads read and change it. */
 export function catalogueOf(pool: Pick<WorkerPool, 'run'>): CatalogueCopy {
   return {
     apply: (set) => pool.run('applyChanges', [set]),

@@ -25,7 +25,7 @@ import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
 
-/** For each kind of shortage: the reason with which an affected request is refused. */
+/** The reason with which a request is refused, for each kind of shortage. */
 const SHORTAGES: Readonly<Record<Shortage, RefusalReason>> = {
   disk: 'changes_disk_full',
   files: 'files_full',
@@ -51,7 +51,7 @@ export async function taskRunner(
   const { calls, stores } = await openTools(settings, wiring, damage)
   if (settings.openWrites !== undefined) countWrites(settings.openWrites)
   // If a thread exits within a write transaction, closing its store would wait for this transaction forever, and so
-  // would all later writes of the process. So end the process. No lost change was acknowledged.
+  // would all later writes of the process. The process is therefore ended. No change that was acknowledged is lost.
   process.on('exit', () => {
     if (!isWithinWrite()) return
     log.fatal('A thread ended during a write transaction, so the process ends too.')
@@ -60,9 +60,9 @@ export async function taskRunner(
   const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
-    // The cast is right: task names come from the same table, so the call exists on this kind of thread.
+    // The cast is safe: task names come from the same table, so the call exists on this kind of thread.
     const call = calls[task.call] as Call
-    // Drop the proposal of an earlier call that was refused.
+    // If an earlier call was refused, its proposal is dropped.
     stores.takeProposal?.()
     memory?.begin()
     try {
@@ -76,7 +76,7 @@ export async function taskRunner(
           return refused(refusal(SHORTAGES[shortage], { cause: error }))
         }
       }
-      // A writing thread must end after an error. On a reading thread, only this read is refused.
+      // After an error, a writing thread must end. On a reading thread, only the current read is refused.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
@@ -144,7 +144,7 @@ async function openTools(
   return { calls: CALLS, stores: new ThreadStores(settings, wiring, damage) }
 }
 
-/** Returns an answer whose memory is transferred instead of copied. */
+/** Carries out a call. The memory of the answer is transferred instead of copied. */
 async function answer(call: Call, task: Task, stores: ThreadStores): Promise<unknown> {
   const { result, memory } = await carryOut(call, task, stores)
   const proposal = stores.takeProposal?.()

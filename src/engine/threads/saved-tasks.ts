@@ -29,7 +29,10 @@ import {
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = Pick<OrganizationStore, 'saved'>
-/** The stores for texts that are shown. These texts also contain names of users and the time zone of the project. */
+/**
+ * The stores that are needed to show an object as text. The text also contains names of users and the time zone of the
+ * project.
+ */
 type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
 type ExperimentsOf = Pick<OrganizationStore, 'experiments'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
@@ -39,9 +42,12 @@ export interface SharedRequest {
   readonly token: string
   readonly format: ShownFormat
   readonly type: 'scene' | 'embed'
-  /** A text that proves that the visitor has entered the password of the link (rules/saved/shared-access.ts), or ''. */
+  /**
+   * A text that proves that the visitor has entered the password of the link (rules/saved/shared-access.ts). '' if the
+   * visitor has sent no proof.
+   */
   readonly proof: string
-  /** The name of the time range that the visitor has chosen. Null: the time range of the object. */
+  /** The name of the time range that the visitor has chosen. Null stands for the object's own time range. */
   readonly range: string | null
 }
 
@@ -53,13 +59,13 @@ export interface SharedAnswer {
   readonly shown: ShownText | null
 }
 
-/** What protects a link: whether it needs a password, and which passwords it accepts. */
+/** The protection of a link: whether it needs a password, and which passwords it accepts. */
 export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 
 /**
- * The operations on saved objects by name. A refusal is a `ServiceError`. The view of an object that does not exist is
- * null; a deleted object still has a view. The text of an object that does not exist or is deleted is null. A dashboard
- * with its tiles can have megabytes, so it is sent between threads only as text.
+ * The operations on saved objects by name. A refusal is a `ServiceError`. Operations that return a view return null for
+ * an object that does not exist, but still return the view of a deleted object. Operations that return a text return
+ * null in both cases. A dashboard with its tiles can have megabytes, so it is sent between threads only as text.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),
@@ -114,7 +120,10 @@ export const SAVED_HANDLERS = {
   ) => saved.addSharePassword(request),
   removeSharePassword: ({ saved }: Store, request: SharedPlace & { readonly passwordId: number }) =>
     saved.removeSharePassword(request),
-  /** Returns the lock of the link that a token opens, or null if the token opens nothing. */
+  /**
+   * Returns whether the link that a token opens needs a password, and its passwords. Returns null if the token opens
+   * nothing.
+   */
   shareLock({ saved }: Store, token: string): ShareLock | null {
     const view = saved.findShared(token)
     return view === null ? null : accessOf(view.sharing)
@@ -135,7 +144,9 @@ export const SAVED_HANDLERS = {
   },
 }
 
-/** Returns the buffers of a text that is shown, which are transferred. Any other result has none. */
+/**
+ * Returns the buffers of a result that is a text. They are transferred instead of copied. Any other result has none.
+ */
 export function memoryOfSaved(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   if ('shown' in result) return memoryOfSaved(result.shown)

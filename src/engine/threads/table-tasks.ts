@@ -1,8 +1,8 @@
 /**
  * Produces tables of persons and exports of events on a thread. Each call produces a part of limited size, so that a
  * large table does not occupy a thread while its client reads slowly. A table is made in three steps: first the list of
- * its persons, then its columns, then its lines. The table leaves out a person that is deleted before its line is
- * written, and a property that first appears after the columns were determined. An export has one line for each event,
+ * its persons, then its columns, then its lines. A person that is deleted before its line is written is missing in the
+ * table. So is a property that first appears after the columns were determined. An export has one line for each event,
  * in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
@@ -21,16 +21,14 @@ import {
 } from './limits.ts'
 import { requireWanted } from './pages.ts'
 
-/**
- * A table in progress. With each task, its memory is transferred from the main thread to the worker thread and back.
- */
+/** A table in progress. With each task, its memory moves from the main thread to the worker thread and back. */
 export interface TableState {
   readonly projectId: number
-  /** The numbers of the table's persons, in order. */
+  /** The person numbers of the table's rows, in order. */
   readonly numbers: Uint32Array<ArrayBuffer>
-  /** The number of persons that were read to determine the columns. */
+  /** How many persons were read to determine the columns. */
   readonly seen: number
-  /** The number of persons whose lines were written. */
+  /** How many persons have a line that was written. */
   readonly written: number
   /** The names of the columns as a JSON list. */
   readonly columns: Uint8Array<ArrayBuffer>
@@ -198,7 +196,7 @@ class TableMaker {
 
   #goesOn(size: number, sizeMax: number): boolean {
     this.#check()
-    // Write at least one row in each part, so that the table makes progress on a slow machine.
+    // Each part has at least one row, so that the table makes progress even on a slow machine.
     return this.#rowCount++ === 0 || (size < sizeMax && performance.now() < this.#deadline)
   }
 }
@@ -208,6 +206,6 @@ function lineOf(row: FlatRow, columns: readonly string[]): string {
 }
 
 function columnsOf({ columns }: TableState): readonly string[] {
-  // The cast is right: `gather` wrote this list of texts.
+  // The cast is safe, because `gather` wrote this list of texts.
   return JSON.parse(new TextDecoder().decode(columns)) as readonly string[]
 }

@@ -43,36 +43,36 @@ export interface ThreadSettings {
   /** The kind of the thread. The writer thread and the processing thread load only the code for their own calls. */
   readonly kind?: ThreadKind
   readonly dataDir: string
-  /** True if the log is flushed after a commit is acknowledged (`--durability commit`). */
+  /** True if the log is flushed after a commit was acknowledged (`--durability commit`). */
   readonly isFlushDeferred: boolean
   readonly decodedBytesMax: number
   readonly propertiesBytesMax: number
   readonly aiPropertiesBytesMax: number
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
-  /** Only set for analytics threads. */
+  /** The settings of an analytics thread. Undefined for all other threads. */
   readonly analytics?: AnalyticSettings
   /** The URL of the ClickHouse server to which columns of segments were moved. */
   readonly warehouse?: string
-  /** The properties that are added to events during processing. Undefined if there are none. */
+  /** Which properties are added to events during processing. Undefined if none are added. */
   readonly enrichment?: EnrichmentSettings
   /** Shared memory in which the threads of a group count their open write transactions. */
   readonly openWrites?: Int32Array
-  /** The limits of caches. Undefined: the limits for a machine with plenty of memory. */
+  /** The limits of caches. If undefined, the limits are those for a machine with plenty of memory. */
   readonly plan?: MemoryPlan
-  /** Shared memory of all threads: the number of memory shortages so far. */
+  /** A counter in memory that all threads share: how often memory was short so far. */
   readonly shortages?: Int32Array
-  /** Shared memory in which the threads of a group report how much memory they use. */
+  /** Shared memory in which the threads of a group report how much memory each of them uses. */
   readonly memory?: MemoryBoard
-  /** Shared memory of all threads: how often damage was found (damage-reports.ts). */
+  /** A counter in memory that all threads share: how often damage was found (damage-reports.ts). */
   readonly damageCount?: Int32Array
   /** In a cluster: the name of the channel by which the processing thread receives the shared log. */
   readonly sharedLogChannel?: string
   /** False if other machines of the cluster store the events. */
   readonly holdsEvents?: boolean
-  /** Shared memory of all threads: the number of the last block that was appended to the log. */
+  /** A number in memory that all threads share: that of the last block that was appended to the log. */
   readonly logReach?: BigInt64Array
-  /** Shared memory of all threads: the figures of `DiskRoom`. */
+  /** The figures of `DiskRoom`, in memory that all threads share. */
   readonly diskRoom?: Float64Array | undefined
   /**
    * The file descriptor that holds the lock on the data directory. Undefined if free pages must not be returned to the
@@ -83,13 +83,13 @@ export interface ThreadSettings {
 
 /** The additional settings of analytics threads. */
 export interface AnalyticSettings {
-  /** The time that one query may run on its thread. */
+  /** The time that one query may run on its thread, in milliseconds. */
   readonly queryMsMax: number
-  /** The memory for decoded columns. */
+  /** The shared memory for decoded columns. */
   readonly cache: BlockShare
 }
 
-/** The properties that are added to events during processing. */
+/** Which properties are added to events during processing. */
 export interface EnrichmentSettings {
   readonly isBotTagged: boolean
   readonly isUserAgentParsed: boolean
@@ -157,9 +157,9 @@ export interface HeldBlock extends BlockBuffer {
 /** A request to append blocks to the log and remove processed ones. */
 export interface AppendTask {
   readonly blocks: readonly BlockBuffer[]
-  /** The log may remove blocks up to this number. They are processed. */
+  /** The number of the last processed block. The log may remove the blocks up to it. */
   readonly trimThrough: number
-  /** In a cluster: the partition of the outbox. Default 0. */
+  /** In a cluster, the partition whose outbox the blocks belong to. Default: 0. */
   readonly partition?: number
 }
 
@@ -169,8 +169,8 @@ export interface AppendResult {
   readonly last: number
   readonly commitMs: number
   /**
-   * In a cluster: resolves with null when enough other machines also have the blocks, or with the refusal for the
-   * requests. The next commit does not wait for this.
+   * In a cluster, resolves with null when enough other machines have the blocks, too, or with the error with which the
+   * requests must be refused. The next commit does not wait for this.
    */
   readonly replicated?: Promise<ServiceError | null>
 }
@@ -179,24 +179,24 @@ export interface AppendResult {
 export interface ProcessTask {
   readonly budgetMs: number
   /**
-   * Set if the main thread is busy. The run then makes only one commit, of at least this many events, and hardly merges
-   * segments.
+   * Set if the main thread is busy. The processing run then makes only one commit, of at least this many events, and
+   * hardly merges segments.
    */
   readonly commitEventsMin?: number
   /**
-   * After this number of milliseconds, the lag is too large, and the processing thread gets the priority of the main
+   * The time in milliseconds after which the lag is too large. The processing thread then gets the priority of the main
    * thread.
    */
   readonly lateInMs: number
-  /** True if the disk has no space for rewriting stored data. Erasing and merging then wait. */
+  /** True if the disk has too little space for rewriting stored data. Erasing and merging then wait. */
   readonly isDiskShort: boolean
-  /** True if the daemon was idle for a while. If there is nothing to process, some persons are folded. */
+  /** True if the daemon has been idle for a while. If there is nothing to process, some persons are folded. */
   readonly isQuiet?: boolean
   /** The filters of the live streams. */
   readonly watches: readonly LiveWatch[]
-  /** The segments whose columns may be moved to ClickHouse, because it has a copy. */
+  /** Segments that ClickHouse has a copy of. Their columns may be moved there. */
   readonly copied?: readonly CopiedSegment[]
-  /** The erasure jobs whose events were erased from all copies. */
+  /** Erasure jobs whose events were erased from all copies, too. */
   readonly erasedCopies?: readonly ErasedJob[]
 }
 
@@ -218,7 +218,7 @@ export interface CommandOutcome {
 /** Figures about the GeoIP database. */
 export interface GeoIpCounts {
   readonly isLoaded: boolean
-  /** The number of IP addresses, since the last report, for which the record in the database could not be read. */
+  /** The number of IP addresses whose record in the database could not be read, since the last report. */
   readonly failures: number
 }
 
@@ -228,9 +228,9 @@ export interface ProcessResult {
   readonly processed: number
   readonly last: number
   readonly eventCount: number
-  /** The number of these events that the kernel (rules/capture/kernel/) read without parsing them. */
+  /** How many of these events the kernel (rules/capture/kernel/) read without parsing them. */
   readonly recognisedCount: number
-  /** The duration of the run in milliseconds, without merging and erasing. */
+  /** The duration of the processing run in milliseconds, without merging and erasing. */
   readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]
   readonly commitMs: number
@@ -241,30 +241,30 @@ export interface ProcessResult {
    * be compiled again.
    */
   readonly changedDefinitions: readonly number[]
-  /** The numbers of dead letters. Undefined after a failure. */
+  /** The counts of dead letters. Undefined after a failure. */
   readonly deadLetters?: DeadLetterCounts | undefined
-  /** The erasure jobs that are complete in the store; see `WarehouseWriter.takeCarriedOut`. */
+  /** The erasure jobs whose events were erased from the store; see `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
   /** The free bytes inside the data file of the environment `events`. */
   readonly freeBytes?: number | undefined
   /**
-   * The bytes of free pages that were returned to the disk, and the reason if that failed. Null if nothing was returned
-   * and nothing failed. Undefined after a failure.
+   * How many bytes of free pages were returned to the disk, and the reason if this failed. Null if there was nothing to
+   * return. Undefined after a failure.
    */
   readonly released?: { readonly bytes: number; readonly failure: string | null } | null | undefined
   /** Undefined if no GeoIP database is configured. */
   readonly geoIp?: GeoIpCounts | undefined
-  /** The number of persons that were folded in this run. */
+  /** The number of persons that were folded in this processing run. */
   readonly folded?: number
   /** True if persons wait to be folded after an idle time. */
   readonly mayFold?: boolean
-  /** For each requested live stream, the events that were found. */
+  /** The events that were found for each live stream. */
   readonly live?: readonly LiveFound[]
   /** True if nothing is left to do, including merges and other maintenance. */
   readonly isIdle: boolean
   /** The maintenance steps that have failed and are paused. */
   readonly pausedSteps: readonly MaintenanceStep[]
-  /** The error that ended the run. The other members then describe what was committed before it. */
+  /** The error that ended the processing run. The other members then describe what was committed before it. */
   readonly failure?: ProcessFailure | undefined
 }
 
@@ -287,8 +287,8 @@ export interface CheckTask {
   /** The request. Its body is a view of a transferred buffer, or of the slab. */
   readonly request: CaptureRequest
   /**
-   * The shared memory to which the block is written. If it contains the body, the block overwrites the body. Null: the
-   * block gets memory of its own.
+   * The shared memory into which the block is written. If this memory contains the body, the block overwrites it. If
+   * null, the block gets memory of its own.
    */
   readonly slab: SharedArrayBuffer | null
 }
@@ -311,7 +311,7 @@ export type CheckResult =
   /** The check needs more work than the lane permits. The body is returned for the next lane. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
-/** A change of a flag. Bodies are JSON as the client sent it, because parsing it may be slow. */
+/** A change of a flag. Bodies are JSON as the client sent it, because a thread must parse it: parsing may take long. */
 export type FlagCommand =
   | { readonly kind: 'create'; readonly body: Uint8Array }
   | {
@@ -329,7 +329,7 @@ export interface FlagCommandTask {
   readonly actor: Actor
   readonly nowMs: number
   readonly command: FlagCommand
-  /** The audit entry, stored in the transaction of the change. */
+  /** The audit entry of the change, which is stored in the same transaction. */
   readonly audit?: AuditEntry | undefined
 }
 
@@ -337,9 +337,9 @@ export interface FlagCommandTask {
 export interface FlagApplyTask
   extends Pick<FlagCommandTask, 'projectId' | 'actor' | 'nowMs' | 'audit'> {
   readonly timezone: string
-  /** The flags in the form of a file, with different keys. */
+  /** The wanted flags, in the form of a file. No two have the same key. */
   readonly flags: readonly JsonObject[]
-  /** The versions of the flags that the plan changes, by key; null for a new flag. */
+  /** The versions of the flags that the plan changes. The keys are flag keys. The version is null for a new flag. */
   readonly versions: JsonObject
 }
 
@@ -371,8 +371,8 @@ export interface FlagMoveTask {
 }
 
 /**
- * A request to count persons: either those that the condition in a body would match, or those for whom the change in a
- * body would flip the value.
+ * A request to count persons or groups: either those that the condition in a body would match, or those for which the
+ * change in a body would alter the value of a flag.
  */
 export interface BlastRadiusTask {
   readonly projectId: number

@@ -1,10 +1,10 @@
 /**
- * The threads of one kind. If a thread ends unexpectedly (by an error outside its task, for lack of memory, or by an
- * exit), its task is refused, another thread replaces it, and the owner of the group is informed.
+ * The threads of one kind. A thread may end unexpectedly: by an error outside its task, for lack of memory, or by an
+ * exit. Its task is then refused, another thread replaces it, and the owner of the group is informed.
  *
- * The end of a thread within a write transaction cannot be repaired. LMDB holds the lock until the process ends, and
- * every later write would wait for it forever. The threads count their transactions in shared memory to detect this.
- * The process must then end.
+ * If a thread ends within a write transaction, the damage cannot be repaired: LMDB holds the lock until the process
+ * ends, and every later write would wait for it forever. The threads count their transactions in shared memory to
+ * detect this. The process must then end.
  */
 import { setFlagsFromString } from 'node:v8'
 import { Piscina } from 'piscina'
@@ -28,8 +28,8 @@ const LOOK_EVERY_MS = 10
 /** The pause before a group starts threads again after its last thread has ended, in milliseconds. */
 const RESTART_PAUSE_MS = 500
 /**
- * If a transaction is open for this long, its thread is assumed to hang. The largest transactions take a second, or
- * minutes on a busy machine with a slow disk.
+ * A thread is assumed to hang if its transaction has been open for this long. The largest transactions take a second,
+ * or minutes on a busy machine with a slow disk.
  */
 const STUCK_MS_MIN = 180_000
 const STUCK_LOOK_EVERY_MS = 5000
@@ -39,7 +39,7 @@ export interface ThreadDeath {
   readonly threads: ThreadKind
   /** The error that ended the thread, if it is known. */
   readonly cause: unknown
-  /** False if the thread cannot be replaced, so that the process must end. */
+  /** True if another thread takes its place. If false, the process must end. */
   readonly isReplaced: boolean
 }
 
@@ -62,7 +62,7 @@ export interface ThreadGroupOptions {
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
-  /** The number of threads that are started before there is work. */
+  /** The number of threads that are running even if there is no work. */
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
   /**
@@ -73,7 +73,7 @@ export interface ThreadGroupOptions {
 }
 
 /**
- * In a cluster: the result of a call that changes the catalogue, with the change that is still to be written
+ * In a cluster, the result of a call that changes the catalogue. It contains the change, which is not written yet
  * (ports/change-log.ts).
  */
 export class Proposed implements Decided<unknown> {
@@ -96,7 +96,7 @@ export class ThreadGroup {
   readonly #threadsMin: number
   readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
-  /** Counts of the threads' write transactions; see `countWrites`. */
+  /** Counts of the write transactions of all threads of the group; see `countWrites`. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
   /**
    * The memory figures of the threads. It has more slots than there are threads, because a new thread may report before
@@ -108,9 +108,7 @@ export class ThreadGroup {
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
-  /**
-   * For each replaced pool: the reason why it was replaced. Tasks that waited in the pool are refused with this reason.
-   */
+  /** The reason why each replaced pool was replaced. Tasks that waited in the pool are refused with this reason. */
   readonly #givenUpFor = new WeakMap<Piscina, unknown>()
   #isClosing = false
   #running = 0
@@ -146,10 +144,10 @@ export class ThreadGroup {
       recordTiming: false,
     })
     threads.on('workerDestroy', () => {
-      // Ignore the threads of a replaced pool: they were ended on purpose.
+      // Threads of a replaced pool are ignored, because they were ended on purpose.
       if (threads === this.#threads) this.#died()
     })
-    // A thread without a task ended with an error.
+    // Called if a thread ended with an error while it had no task.
     threads.on('error', (cause: unknown) => {
       this.#cause = cause
     })
@@ -157,7 +155,7 @@ export class ThreadGroup {
   }
 
   /**
-   * The milliseconds for which the threads of the group have been idle. 0 if a thread is busy, or if there are no
+   * For how many milliseconds the threads of the group have been idle. 0 if a thread is busy, or if there are no
    * threads.
    */
   get idleMs(): number {
@@ -166,8 +164,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Ends all threads, which frees all of their memory. Call it only while they are idle, for a group that can be
-   * without threads. The next task starts threads with the given `settings`.
+   * Ends all threads, which frees all of their memory. Call it only while they are idle, and only for a group that
+   * starts threads when they are needed. The next task starts threads with the given `settings`.
    */
   async end(settings: ThreadSettings = this.#settings): Promise<void> {
     const ended = this.#threads
@@ -200,7 +198,7 @@ export class ThreadGroup {
     const isFirst = threads.threads.length === 0
     if (isFirst && !this.mayStart) throw refusal('files_full')
     const isStarting = this.#oldMib > 0 && isFirst
-    // V8 reads this flag when it creates the heap of a thread. The value cannot be set in another way.
+    // V8 reads this flag when it creates the heap of a thread. There is no other way to set the value.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     this.#running++
     try {
@@ -248,11 +246,12 @@ export class ThreadGroup {
   }
 
   /**
-   * The number of transactions that were begun by the threads and change data that readers see. Null while such a
+   * The number of transactions that the threads have begun and that change data which readers see. Null while such a
    * transaction is open.
    */
   get writesBegun(): number | null {
-    // Read in this order: if a transaction is counted here and is still open, the next line notices it.
+    // The order of these reads matters. If a transaction is counted by the first one and still open, the next line
+    // notices it.
     const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
     return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
@@ -265,7 +264,8 @@ export class ThreadGroup {
     if (this.#isClosing) return
     this.#deaths++
     this.#cause = undefined
-    // Report in the next turn of the event loop, because the error that ended the thread arrives within this turn.
+    // The death is reported in the next turn of the event loop, because the error that ended the thread arrives within
+    // this turn.
     setImmediate(() => void this.#report(this.#cause))
   }
 
@@ -305,8 +305,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Detects a write transaction that does not end. Adds up the intervals between checks instead of measuring the time,
-   * because the process may be paused for a while.
+   * Detects a write transaction that does not end. It adds up the intervals between its checks and does not compare
+   * times, because the process may be paused for a while.
    */
   #lookForStuck(): void {
     const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
@@ -320,8 +320,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Returns whether an ended thread has left a transaction open. Waits for the transactions of other threads, which may
-   * be open at the same time, to end.
+   * Returns whether an ended thread has left a transaction open. Other threads may have transactions open at the same
+   * time, so it waits until these have ended.
    */
   async #hasLeftWrite(): Promise<boolean> {
     if (this.#threads.options.maxThreads === 1) return this.#isWriting
@@ -336,7 +336,7 @@ export class ThreadGroup {
 /** Lets each thread close its stores, and then ends the threads. Call it only while they have no tasks. */
 async function endThreads(threads: Piscina): Promise<void> {
   const closing = threads.threads.map(() => threads.run({ call: 'close', values: [] }))
-  // Ignore errors: if a thread has ended in the meantime, its stores are already closed.
+  // Errors are ignored. If a thread has ended in the meantime, its stores are already closed.
   await Promise.allSettled(closing)
   await threads.destroy()
 }

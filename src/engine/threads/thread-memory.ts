@@ -1,7 +1,7 @@
 /**
- * The memory of one thread. The thread reports how much memory it uses (base/memory/memory-board.ts), and releases what
- * it can after it has been idle for a while. V8 releases memory only when it collects garbage, and it delays that in an
- * idle thread. So an idle thread starts the garbage collection itself.
+ * The memory of one thread. The thread reports how much memory it uses (base/memory/memory-board.ts). After it has been
+ * idle for a while, it releases what it can. V8 releases memory only when it collects garbage, and it delays that in an
+ * idle thread. An idle thread therefore starts the garbage collection itself.
  */
 import { collectGarbage } from '../../base/memory/garbage.ts'
 import {
@@ -12,7 +12,7 @@ import {
 } from '../../base/memory/memory-board.ts'
 import { IDLE_MEMORY_MS_MAX, MEMORY_TOLD_MS_MAX } from './limits.ts'
 
-/** The stores of a thread: only what concerns their memory. */
+/** The stores of a thread, as far as their memory is concerned. */
 export interface MemoryHolder {
   /** The sizes of the caches of the thread. */
   readonly caches?: CachesOfThread
@@ -20,15 +20,17 @@ export interface MemoryHolder {
   release?(): void
 }
 
-/** Memory is released after a thread was idle for this number of ticks. */
+/** After this number of idle ticks, memory is released. A tick is a period of `TICK_MS`. */
 const IDLE_TICKS = 2
 const TICK_MS = IDLE_MEMORY_MS_MAX / (IDLE_TICKS + 1)
 /**
- * A thread counts as idle if it works less than this fraction of the time. It is not 0, because even an idle thread
+ * A tick counts as idle if the thread works less than this share of it. The share is not 0, because even an idle thread
  * sometimes checks for work.
  */
 const IDLE_SHARE = 0.05
-/** If the memory of a thread has grown by less than this since the last release, nothing is released. */
+/**
+ * Nothing is released if the memory of the thread has grown by less than this number of bytes since the last release.
+ */
 const GROWN_BYTES_MIN = 8 * 1024 ** 2
 
 /** Reports and releases the memory of the thread in which it is created. */
@@ -38,12 +40,12 @@ export class ThreadMemory {
   #toldAtMs = Number.NEGATIVE_INFINITY
   #begunAtMs = 0
   #isRunning = false
-  /** The time worked since the last tick, in milliseconds. */
+  /** For how many milliseconds the thread has worked since the last tick. */
   #busyMs = 0
   #idleTicks = 0
   readonly #shortages: Int32Array
   #shortagesSeen = 0
-  /** The number of bytes that the thread still used after the last release. */
+  /** How many bytes the thread still used after the last release. */
   #restingBytes = 0
 
   constructor(board: MemoryBoard, holder: MemoryHolder) {

@@ -21,30 +21,30 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** The implementations that the writer thread uses. */
+/** The function with which the writer thread opens its logs. */
 export interface AppendWiring {
   /** Opens the appender of a log. In a cluster, this is the outbox of `partition`. */
   appender(settings: ThreadSettings, partition: number): LogAppender
 }
 
-/** The implementations that the processing thread uses. */
+/** The functions with which the processing thread opens what it works with. */
 export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
   /** Returns the outbox that receives what the processor has stored. */
   outbox(): Outbox
 }
 
-/** The implementations that all other threads use. */
+/** The functions with which all other threads open what they work with. */
 export interface ReadWiring {
   /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader
-  /** Opens the reader of persons, and of everything else except the events. */
+  /** Opens the reader of everything in the store except the events: persons, groups, cohorts and so on. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
   /** Returns the store of events that belongs to a reader. */
   warehouse(reader: EventReader): Warehouse
 }
 
-/** The implementations that a thread uses. */
+/** The functions with which a thread opens what it works with. They depend on the kind of the thread. */
 export type ThreadWiring = AppendWiring | ProcessWiring | ReadWiring
 
 /** The stores of a thread that reads, checks uploads, or changes flags and the organization. */
@@ -52,7 +52,7 @@ export class ThreadStores {
   readonly settings: ThreadSettings
   /** The cached results of queries. */
   readonly remembered: RememberedParts
-  /** For each query that had to be computed in pieces: the number of pieces. */
+  /** For each query that had to be computed in pieces, the number of pieces. */
   readonly pieceCounts = new PieceCounts()
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
@@ -66,12 +66,12 @@ export class ThreadStores {
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
   }
 
-  /** In a cluster: returns the changes of the current call, which are not written yet, and clears them. */
+  /** In a cluster, returns the changes of the current call, which are not written yet, and clears them. */
   takeProposal(): Proposal | null {
     return SHARED_CATALOGUE.takeProposal()
   }
 
-  /** The copy of the catalogue, in a cluster. */
+  /** In a cluster, the copy of the catalogue on this machine. */
   get catalogue(): ReturnType<typeof SHARED_CATALOGUE.open> {
     return this.#once('catalogue', () => SHARED_CATALOGUE.open(this.settings.dataDir))
   }
@@ -123,12 +123,12 @@ export class ThreadStores {
     return plan.questionBytes / analytics.cache.shared.threads
   }
 
-  /** The number of bytes of decoded columns in the caches of this thread alone. */
+  /** How many bytes of decoded columns are in the caches of this thread alone. */
   get cachedBytes(): number {
     return this.#open.has('reader') ? (this.reader.caches.column_values?.bytes ?? 0) : 0
   }
 
-  /** The time that one analytic query may take. */
+  /** The time that one analytic query may take, in milliseconds. */
   get queryMsMax(): number {
     if (this.settings.analytics === undefined) throw new TypeError('not a thread for analytics')
     return this.settings.analytics.queryMsMax
@@ -146,7 +146,7 @@ export class ThreadStores {
       store = open()
       this.#open.set(name, store)
     }
-    // The cast is right: only a store of this type is opened under this name.
+    // The cast is safe, because only a store of this type is opened under this name.
     return store as Store
   }
 }

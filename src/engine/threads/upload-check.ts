@@ -1,6 +1,4 @@
-/**
- * Checks an upload on a thread. check-queue.ts chooses the lane, and thereby when and on which thread the check runs.
- */
+/** Checks an upload on a thread. check-queue.ts decides in which lane, when and on which thread the check runs. */
 
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -14,19 +12,19 @@ import { CHECK_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** If a scanner needed more memory than this number of bytes for a body, the memory is released afterward. */
+/** If a scanner has allocated more than this number of bytes for a body, the scanner is released after the check. */
 const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 
 /** The scanner of this thread. The slow lane parses bodies without a scanner. */
 let kept: Scanner | undefined
 
 /**
- * Checks a body. Returns a finished block, a refusal, or the body itself if a later lane must check it. Throws errors
- * that were not foreseen.
+ * Checks a body. Returns a finished block, a refusal, or the body itself if a later lane must check it. Throws any
+ * error that is not a refusal.
  */
 export function checkUpload(stores: ThreadStores, { lane, request, slab }: CheckTask): CheckResult {
   const { directory } = stores
-  // The slow lane parses the body instead, so do not spend memory on a scanner.
+  // The slow lane needs no scanner, because it parses the body instead.
   if (lane !== 'slow') kept ??= new Scanner()
   directory.refreshIfChanged()
   const limits = LANE_LIMITS[lane]
@@ -37,8 +35,8 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
-  // The block may be written over the body: the scanner and the parsed events have their own copies by now, so nothing
-  // reads the body any more.
+  // The block may overwrite the body. By then, nothing reads the body any more, because the scanner and the parsed
+  // events have copies of their own.
   const block = new LogBlockWriter(
     slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
   )
@@ -61,7 +59,7 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
   } finally {
-    // Each thread has a scanner, and a scanner keeps the memory that its largest body needed.
+    // A scanner keeps the memory that its largest body needed, and each thread has a scanner. Large ones are released.
     if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
   }
 }

@@ -119,7 +119,7 @@ export class ConsoleFiles {
   find(path: string, accept: string): Page | null {
     const page = this.#pages.get(path)
     if (page !== undefined) return page
-    // In a link, `//name` stands for another host, so no page of the console has a path that begins like that.
+    // A link to `//name` leads to another host, so no page of the console has a path that begins like that.
     const isPlace = path.startsWith(this.#path) && !path.startsWith('//')
     return isPlace && prefersType(accept, 'text/html') ? this.#index : null
   }
@@ -162,7 +162,7 @@ function readFiles(folder: string): readonly ConsoleFile[] {
   return sum > CONSOLE_BYTES_MAX ? [] : files
 }
 
-/** Returns index.html with its absolute paths changed to paths below the one under which the console is served. */
+/** Returns index.html in which the path of the console stands in front of all absolute paths. */
 function placed(index: ConsoleFile, path: string): ConsoleFile {
   if (path === '/') return index
   const bytes = Buffer.from(index.bytes.toString().replaceAll('="/', `="${path}`))

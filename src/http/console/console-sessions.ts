@@ -92,8 +92,8 @@ export class ConsoleSessions {
   }
 
   /**
-   * Starts a session and returns its token. Returns null if the proof is invalid, for example a key without an owner.
-   * Throws the errors of `RateLimits.attempt`.
+   * Starts a session with a key, a login link or another proof, and returns its token. Returns null if the proof is
+   * invalid, for example a key without an owner. Throws the errors of `RateLimits.attempt`.
    */
   async begin(proof: SessionProof | null, from: SessionOrigin): Promise<string | null> {
     return this.#options.limits.attempt(from.address, () => this.#start(proof, from))
@@ -147,9 +147,9 @@ export class ConsoleSessions {
     address: string,
   ): Promise<boolean> {
     const open = () => this.#proofOf(user.email, password)
-    // Failures are counted apart from failed logins. Otherwise strangers who fail to log in with the email address
-    // could keep its user from changing the password. No email address contains a space, so the name is not the name of
-    // an account.
+    // A failure is not counted as a failed login, but under a name of its own. Otherwise strangers who fail to log in
+    // with the e-mail address could keep its user from changing the password. The name contains a space, so it is never
+    // the e-mail address of another user.
     const account = `password of ${user.email.toLowerCase()}`
     return (await this.#options.limits.attempt(address, open, account)) !== null
   }

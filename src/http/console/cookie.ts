@@ -34,7 +34,7 @@ const SECURE_PREFIX = '__Host-'
  */
 const MARKS: readonly string[] = ['1', 'unattended']
 
-/** The settings from which the own URL of the server follows. */
+/** The settings that determine the URL of this server. */
 export interface OwnAddress {
   /** The URL for links, without a path. If null, the URL is taken from the request. */
   readonly publicUrl: string | null
@@ -83,8 +83,8 @@ export function requireConsole(request: Request, address: OwnAddress): void {
 }
 
 /**
- * Returns a function that returns a Set-Cookie header for a token, or for null the header that removes the cookie. Call
- * it before anything asynchronous, because the peer address is lost when the client leaves.
+ * Returns a function that makes the Set-Cookie header for a token. Without a token (null), the header removes the
+ * cookie. Call `cookieWriter` before anything asynchronous, because the peer address is lost when the client leaves.
  */
 export function cookieWriter(
   request: Request,
@@ -93,7 +93,7 @@ export function cookieWriter(
   return writerOf(SESSION_COOKIE, request, address)
 }
 
-/** Returns the function that `cookieWriter` returns, for the cookie that binds logins to the browser. */
+/** Does the same as `cookieWriter`, for the cookie that binds logins to the browser. */
 export function loginCookieWriter(
   request: Request,
   address: OwnAddress,
@@ -120,8 +120,8 @@ function cookieName({ name }: CookieKind, request: Request, address: OwnAddress)
 }
 
 /**
- * Returns true if a request comes from the server's own origin. A read may have no origin, because browsers leave it
- * out for a request to the page's own origin.
+ * Returns true if a request comes from the server's own origin. A request that only reads may have no Origin header,
+ * because browsers leave it out for a request to the page's own origin.
  */
 function isOwnOrigin(
   origin: string,

@@ -81,8 +81,8 @@ export class OidcLogins {
     const nowMs = this.#clock.monotonic()
     const network = networkOf(address)
     this.#makeRoom(network, nowMs)
-    // Logins in several tabs of a browser share its token. If no login of this daemon has the token, it is replaced by
-    // a new one.
+    // Logins in several tabs of a browser share one token. If no unfinished login of this daemon has the token of the
+    // browser, the browser gets a new token.
     const token = this.#isKnown(browser) ? browser : randomBytes(TOKEN_BYTES).toString('base64url')
     this.#pending.set(secrets.state, {
       ...secrets,

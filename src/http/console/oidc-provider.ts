@@ -39,9 +39,7 @@ export interface ProviderOptions {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-/**
- * Random values to which one login is bound. Only the verifier and the nonce stay secret until the login is finished.
- */
+/** Random values that belong to one login. The verifier and the nonce must stay secret until the login is finished. */
 export interface LoginSecrets {
   readonly state: string
   readonly nonce: string
@@ -49,7 +47,7 @@ export interface LoginSecrets {
   readonly verifier: string
 }
 
-/** The error for a provider that cannot be reached, or that answers something else than a provider would. */
+/** The error for a provider that cannot be reached, or whose answer does not follow OpenID Connect. */
 class ProviderFault extends Error {
   override readonly name = 'ProviderFault'
 }

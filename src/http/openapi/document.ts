@@ -217,9 +217,7 @@ function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Sc
   }
 }
 
-/**
- * Returns true if the body of a request is required. A body that is an object without required members may be left out.
- */
+/** Returns true if a request must have a body. A body may be left out if it is an object without required members. */
 function isBodyRequired({ type, required = [] }: Schema): boolean {
   return type !== 'object' || (required as readonly string[]).length > 0
 }
@@ -239,7 +237,8 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
   }
   for (const [status, { description, schema: own, type }] of Object.entries(record.answers)) {
     const content: Record<string, Schema> = {}
-    // If errors have the same status, such as a 404 without a body, the answer may also be an error.
+    // If the route can also answer an error with this status, such as a 404 without a body, the schema of errors is
+    // added.
     const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {

@@ -23,7 +23,10 @@ import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
-/** The members that each part of a collection may set for its route. `says` is the summary of the route. */
+/**
+ * The members that each part of a collection may set for its route. `says` is the summary of the route in the API
+ * description.
+ */
 type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
   RouteContent<Services, Schema, Body>,
   'who' | 'errors' | 'body' | 'bodyTypes'
@@ -45,7 +48,7 @@ interface ListPart<Services extends RouteServices, Item, Query extends Members> 
   ) => MaybePromise<Items<Item>>
   /** Returns the JSON of an item. */
   readonly show?: (call: Call<Services>, item: Item) => unknown
-  /** Returns the rows of one page as text that a thread has written. It replaces `items` and `show`. */
+  /** Returns the rows of one page as text that a worker thread has written. It replaces `items` and `show`. */
   readonly rows?: (call: Call<Services>, page: OffsetPage, wish: PageWish) => Promise<CountedRows>
 }
 
@@ -54,7 +57,7 @@ interface GetPart<Services extends RouteServices> extends Omit<Part<Services>, '
   readonly query?: Schema
   /** Returns the JSON of the answer, if it differs from the JSON of the object in the path. Throws 404 `not_found`. */
   readonly read?: (call: Call<Services>) => unknown
-  /** Returns the row of the answer as text that a thread has written. It replaces `read`. Throws 404 `not_found`. */
+  /** Returns the object as text that a worker thread has written. It replaces `read`. Throws 404 `not_found`. */
   readonly row?: (call: Call<Services>, format: RowFormat, wish: PageWish) => Promise<RowText>
 }
 
@@ -97,7 +100,10 @@ export interface Collection<
   readonly patch?: ChangePart<Services, Thing, Found, Changes>
   readonly put?: ChangePart<Services, Thing, Found, Whole>
   readonly remove?: Part<Services> & { readonly run: (call: Call<Services>) => unknown }
-  /** The text for a client that sends DELETE to objects that cannot be removed. It says what to send instead. */
+  /**
+   * The error text for a client that sends DELETE, if objects of this kind cannot be removed. It says what to send
+   * instead.
+   */
   readonly removeInstead?: string
 }
 
@@ -209,7 +215,7 @@ export function collectionOf<Services extends RouteServices>(
   }
 }
 
-/** Returns an object unless it is missing. Otherwise throws 404 `not_found` with `detail`. */
+/** Returns an object. If it is missing (null or undefined), throws 404 `not_found` with `detail`. */
 export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
   if (thing !== null && thing !== undefined) return thing
   throw new ServiceError('not_found', detail)

@@ -11,7 +11,7 @@ import {
   organizationRoutes,
 } from './organization/organization-services.ts'
 
-/** The largest number of a dead letter. */
+/** The largest number that a dead letter can have. */
 const NUMBER_MAX = 0xffff_ffff
 
 /** The services that the dead letter routes need. */

@@ -19,7 +19,7 @@ import {
   DEVELOPMENT_WAITS_MAX,
 } from './limits.ts'
 
-/** How often a waiting request checks whether its events have been processed, in milliseconds. */
+/** The time between two checks whether the events of a waiting request have been processed, in milliseconds. */
 const LOOK_MS = 10
 const WAIT_MS_DEFAULT = 5000
 const LINE_END = 10

@@ -34,9 +34,7 @@ import {
 } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
-/**
- * The smallest allowed `bytes_max`. The events that arrive in a quiet hour may already need more than a lower limit.
- */
+/** The smallest allowed `bytes_max`. The events of one quiet hour can already be larger than a smaller limit. */
 const BYTES_MIN = 1024 ** 2
 
 const UNKNOWN_PLAN =

@@ -25,7 +25,7 @@ import * as is from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import { change, type OrganizationServices } from './organization/organization-services.ts'
 
-/** Values are suggested from events of this time before now, in milliseconds. */
+/** Values are suggested from the events of the last seven days. In milliseconds. */
 const VALUES_MS = 7 * 24 * 60 * 60 * 1000
 /** The `key` with which a client asks for event names instead of the values of a property. */
 const EVENT_NAMES_KEY = 'custom_event'
@@ -215,8 +215,9 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
 }
 
 /**
- * Returns the suggested values of a session property. For the channel, they are the channels of the project and then
- * the built-in ones. For a boolean property, they are both values, without a count.
+ * Returns the suggested values of a session property. For the channel of a session, these are the channels that the
+ * project defines, followed by the built-in channels. For a boolean property, these are true and false, without a
+ * count.
  */
 async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_QUERY>) {
   const { request, services, projectId, nowMs } = call

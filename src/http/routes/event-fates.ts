@@ -120,7 +120,7 @@ function fateBody(uuid: string, { fate, because, ...known }: EventFate) {
   }
 }
 
-/** Merges the fates that have the same reason. The reasons are ordered by their last event, latest first. */
+/** Merges the fates that have the same reason. The reason with the latest event comes first. */
 function merged(fates: readonly IngestionFate[]): readonly IngestionFate[] {
   const byReason = new Map<string, IngestionFate>()
   for (const fate of fates.toSorted((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))) {

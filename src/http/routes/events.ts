@@ -239,7 +239,7 @@ export function decodeEventCursor(text: string): EventCursor {
   })
 }
 
-/** The place in the log of the last event on a page. The next page continues after it. */
+/** The position in the log of the last event on a page. The next page continues after it. */
 interface DroppedCursor {
   /** The number of the log block, at most 48 bits. */
   readonly block: number

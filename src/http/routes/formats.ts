@@ -131,8 +131,8 @@ export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
 }
 
 /**
- * Returns the members of an object as JSON, between an opening and a closing character. If there are none, returns `{`
- * or the closing character alone.
+ * Returns the members of an object as JSON, between an opening and a closing character. If the object is empty, returns
+ * only the character that the surrounding JSON still needs: `{` at the beginning, or `closing` at the end.
  */
 function membersOf(value: object, opening: string, closing: string): string {
   const members = JSON.stringify(value).slice(1, -1)

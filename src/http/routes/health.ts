@@ -14,7 +14,7 @@ export interface Readiness {
   /** True if events are accepted. */
   readonly isReady: boolean
   /**
-   * True if at least reads and decisions are answered, and if refused requests will work again without the help of an
+   * True if reads and flag decisions are answered, and if the daemon will accept events again without help from an
    * operator.
    */
   readonly isServing: boolean

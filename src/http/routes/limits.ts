@@ -47,7 +47,7 @@ export const PAGE_FLAG_UNITS_MAX = 256 * 1024
  * @user Flags
  */
 export const PAGE_FLAG_CHANGES_MAX = 100
-/** The highest number of a page. A higher number is treated as this one. */
+/** The highest page number. A higher one is treated as this one. */
 export const PAGES_MAX = 1_000_000_000
 /**
  * The largest number of entries on a page of the activity of persons. A larger `limit` is treated as this one.
@@ -71,18 +71,18 @@ export const MERGED_PERSONS_MAX = 1000
  */
 export const DELETED_PERSONS_MAX = 1000
 /**
- * The largest number of persons that one request deletes at a time, because other changes wait meanwhile. The others
- * follow at once.
+ * The largest number of persons that are deleted in one step. A request with more persons is carried out in several
+ * steps, so that other changes need not wait for all of them.
  */
 export const DELETED_PERSONS_AT_ONCE_MAX = 100
 /**
- * The number of bytes of accepted events, waiting to be written to the disk, with which large bodies have to wait.
- * Small bodies are still accepted for the next write.
+ * If this many bytes of accepted events wait to be written to the disk, large bodies have to wait, too. Small bodies
+ * are still accepted for the next write.
  */
 export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The largest number of UTF-8 bytes up to which the `distinct_id` of a flag request is used unchanged. A longer one is
- * cut off after 200 code points.
+ * A `distinct_id` of a flag request with at most this many UTF-8 bytes is used unchanged. A longer one is cut off after
+ * 200 code points.
  */
 export const DISTINCT_ID_BYTES_MAX = 200
 /**
@@ -138,8 +138,8 @@ export const STEP_TEXT_UNITS_MAX = 1000
  */
 export const RETENTION_DAYS_MAX = 36_500
 /**
- * The time for computing the insights of a dashboard. After it, the remaining insights come with an error instead of a
- * result.
+ * The time for computing all insights of a dashboard. Insights that are not computed by then come with an error instead
+ * of a result.
  * @user Insights, dashboards and annotations
  */
 export const DASHBOARD_RESULTS_MS_MAX = 20_000
@@ -197,7 +197,7 @@ export const PAGE_CHARACTERS_MAX = 4000
  * answered 400 `invalid_input`.
  */
 export const PROVIDER_QUERY_CHARACTERS_MAX = 16_384
-/** The time after a login with a link in which the user may set another password without the current one. */
+/** For this time after a login with a link, the user may set another password without the current one. */
 export const LINK_PASSWORD_MS_MAX = 3_600_000
 /**
  * The largest number of events in one answer of `GET /_dev/events`, and the highest `count`. The answer ends there,

@@ -199,7 +199,10 @@ async function taskOf(
   }
 }
 
-/** Returns true if a query names a stored experiment. A query may also contain the definition of an experiment. */
+/**
+ * Returns true if a query names a stored experiment by its number. A query can also contain the whole experiment
+ * instead.
+ */
 function namesExperiment({ kind, experiment, feature_flag: flag }: JsonObject): boolean {
   const isKind = kind === 'ExperimentQuery' || kind === 'ExperimentExposureQuery'
   return isKind && experiment === undefined && flag === undefined

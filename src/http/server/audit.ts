@@ -14,7 +14,7 @@ import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
 import { addressBehindProxies, type TrustedProxies } from './url.ts'
 
 const CREATED = 201
-/** The path parameters that name the owner of an object and not the object itself. */
+/** The path parameters that name the project or organization of an object, and not the object itself. */
 const OWNER_PARAMETERS = ['project_id', 'org_id']
 /** The beginning of a key. If a client puts a key into a path, the key must not appear in the log. */
 const KEY_PATTERN = /^ph[cxs]_/

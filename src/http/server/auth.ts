@@ -30,9 +30,12 @@ export interface KeyUser {
 export interface KeyGrant {
   /** The scopes, such as `event:read`. `*` stands for all scopes, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
-  /** The projects that the key may use, without those that its user may not use. */
+  /** The numbers of the projects that both the key and its user may use. */
   readonly projectIds: readonly number[] | 'all'
-  /** For the projects in which the level of the user differs from the level in the organization, the level there. */
+  /**
+   * The level of the user in each project in which it differs from the level in the organization. The key is the number
+   * of the project.
+   */
   readonly projectLevels?: ReadonlyMap<number, number>
   /** The scopes of the key itself. The key of a viewer can have more scopes than a viewer may use. */
   readonly keyScopes?: readonly string[]
@@ -51,13 +54,13 @@ export interface KeyGrant {
 
 /** The sessions of the console. A session has the rights of the key with which it was started. */
 export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
-  /** Opens sessions. Absent if there is no console. */
+  /** Finds the session of a token, or says why it has ended. Absent if there is no console. */
   readonly sessions?:
     | { open(token: string, isUse: boolean): Grant | null; endOf(token: string): string }
     | undefined
 }
 
-/** A grant with all the members that are needed to compare the rights of two grants. */
+/** A grant with all the members that are needed to compare two grants. */
 export interface FullGrant extends KeyGrant {
   readonly keyScopes: readonly string[]
   /** The projects of the key itself. Its user may not be allowed to use all of them. */
@@ -84,7 +87,7 @@ export interface RouteDirectory {
 /** The lookups that are needed to find the project of a request. */
 type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'>
 
-/** The number of the project that the first start creates. */
+/** The number of the project that the first start of the daemon creates. */
 const CURRENT_PROJECT_ID = 1
 
 /**
@@ -110,7 +113,9 @@ export function authoriseAs(
     (segment === null ? onlyProjectId(grant, directory) : projectIdOf(segment, grant))
   requireScope(id === null ? grant : grantIn(grant, id), scope)
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
-    throw denied('The personal API key or its user may not use this project.')
+    throw denied(
+      'The personal API key or its user may not use this project. Use another key, or ask for access.',
+    )
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
   if (project === null) throw unknownProject()
@@ -144,11 +149,11 @@ export function authoriseServer(
     request.useProject(project.id)
     return project
   }
-  throw denied('The secret key belongs to another project.')
+  throw denied('The secret key belongs to another project. Send the secret key of this project.')
 }
 
 /**
- * Returns the rights that a key or session has in a project. The user may have another level there than in the
+ * Returns the rights that a key or session has in a project, where the level of the user may differ from that in the
  * organization.
  */
 export function grantIn<Grant extends KeyGrant>(grant: Grant, projectId: number): Grant {
@@ -170,7 +175,10 @@ export function currentProjectId({ projectIds }: KeyGrant): number {
 /** Returns the owner of a personal key. Throws 401 `authentication_failed` if the key has no active owner. */
 export function userOf({ user }: KeyGrant): KeyUser {
   if (user !== undefined) return user
-  throw new ServiceError('authentication_failed', 'The personal API key belongs to no active user.')
+  throw new ServiceError(
+    'authentication_failed',
+    'The personal API key belongs to no active user. Use the key of an active user.',
+  )
 }
 
 /**
@@ -210,8 +218,8 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A session counts as used only if a user has caused the request. A page that nobody uses must not keep the session
-  // alive, and neither must a long answer that checks whether it may continue.
+  // A session counts as used only if a user has caused the request. Requests of a page that nobody looks at must not
+  // keep the session alive. Nor must a long answer, which checks from time to time whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
@@ -300,7 +308,10 @@ function projectOfKey(
   const project = key === null ? null : directory.projectByKey(key)
   if (project !== null) return project
   const place = token === null ? 'The header `X-PostHog-Project-Api-Key`' : 'The parameter `token`'
-  throw new ServiceError('authentication_failed', `${place} is not a project key.`)
+  throw new ServiceError(
+    'authentication_failed',
+    `${place} is not the key of a project. Copy the key from the settings of the project.`,
+  )
 }
 
 /**
@@ -319,7 +330,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
-/** Returns the project number that is meant by a path segment, or null if the segment means no project. */
+/** Returns the number of the project that a path segment names, or null if the segment names no project. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null

@@ -18,7 +18,7 @@ import {
 } from './limits.ts'
 import { type Closing, sendError } from './respond.ts'
 
-/** The size of the first buffer for a body that arrives in several chunks. */
+/** The size in bytes of the first buffer for a body that arrives in several chunks. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
  * Bodies up to this size are processed at once on the main thread. They are collected in reused memory, so that they
@@ -26,12 +26,14 @@ const FIRST_BUFFER_BYTES = 64 * 1024
  */
 const SPARE_BYTES = FRONT_BODY_BYTES_MAX
 /**
- * When this many bytes have arrived, the buffer gets the size of the whole declared length, or becomes a large slab.
+ * Once this many bytes of a body have arrived, its buffer is enlarged to the declared length, or replaced by a large
+ * slab.
  */
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
 /**
- * The slowest allowed upload. It may take `graceMs`, and 1 second more for each `bytesPerSecondMin` that it has sent.
+ * The slowest allowed upload. It may take `graceMs`, and 1 second more for every `bytesPerSecondMin` bytes that have
+ * arrived.
  */
 export interface UploadPace {
   readonly graceMs: number
@@ -39,8 +41,8 @@ export interface UploadPace {
 }
 
 /**
- * The part of the memory that all bodies may use. A body needs several times its size while it is checked, and stores
- * and threads need memory, too.
+ * The share of the memory that all bodies together may use. A body needs several times its size while it is checked,
+ * and stores and threads need memory, too.
  */
 const MEMORY_PART = 1 / 8
 
@@ -175,7 +177,7 @@ interface Upload {
 
 /** The limits and callbacks with which a body is read. */
 export interface BodyOptions {
-  /** The most bytes of one body. A larger body is refused with 413 `request_too_large`. */
+  /** The largest number of bytes of one body. A larger body is refused with 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
   /** The budget in which bytes are reserved. The default is `budget`. */
@@ -195,10 +197,10 @@ export interface BodyOptions {
 }
 
 /**
- * Reads the body of a request. It must be called before the handler returns. `declaredBytes` is the Content-Length. It
- * is null for a chunked body and if there is no body. A missing body is delivered as an empty one. If the body is too
- * large, the answer is 413 `request_too_large`, at once if the declared length already says so. If the budget is used
- * up, it is 503 `server_error`. If the client leaves, nothing is delivered.
+ * Reads the body of a request. Call it before the handler returns. `declaredBytes` is the Content-Length, or null for a
+ * chunked body and for a request without a body. A missing body is delivered as an empty one. A body that is too large
+ * is answered 413 `request_too_large`, at once if already the declared length is too large. If the budget is used up,
+ * the answer is 503 `server_error`. If the client leaves, nothing is delivered.
  */
 export function collectBody(
   exchange: Exchange,
@@ -219,7 +221,7 @@ export function collectBody(
     exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
-    // uWebSockets.js continues to deliver chunks after an answer that was sent before the end of the body.
+    // uWebSockets.js delivers the rest of a body even if the answer was sent before its end. That rest is ignored.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       exchange.isBodyAwaited = false

@@ -17,11 +17,14 @@ import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'
 
-/** How many open files are reserved for stores, threads, logs and pipes of commands. The rest can be connections. */
+/**
+ * The number of open files that are reserved for stores, threads, logs and pipes of commands. The rest can be
+ * connections.
+ */
 const RESERVED_FILES = 128
 /**
- * The number of connections if the limit of open files leaves hardly any besides the reserved files. There may be
- * fewer, but never fewer than `CONNECTIONS_MIN`.
+ * The number of connections that are allowed even if the limit of open files leaves fewer than this besides the
+ * reserved files. If it leaves hardly any, the number is lower, but at least `CONNECTIONS_MIN`.
  */
 const SCARCE_CONNECTIONS = 32
 const CONNECTIONS_MIN = 4
@@ -40,8 +43,8 @@ export interface FrontOptions {
 }
 
 /**
- * Creates a server without routes. Also creates the limits by which public routes count the requests of projects, the
- * sessions of the console, and the page that loads it.
+ * Creates a server without routes. Also creates the rate limits that public routes apply to projects, the sessions of
+ * the console, and the page that loads the console.
  */
 export function createFront(options: FrontOptions): {
   readonly server: HttpServer
@@ -108,7 +111,7 @@ function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock
  */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // Half of the files that are not in use yet are left for threads that start later.
+  // Half of the files that the daemon does not need at its start are left for threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

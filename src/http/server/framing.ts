@@ -43,7 +43,8 @@ export class RequestHead {
   /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses protocol version 1 of capture. */
   sdkInfo = ''
   /**
-   * The header `PostHog-Request-Timestamp`: the time at which such an SDK sent the request, by the clock of its device.
+   * The header `PostHog-Request-Timestamp`: the time at which an SDK with protocol version 1 of capture sent the
+   * request, by the clock of its device.
    */
   requestTimestamp = ''
   /** True if the request has a Referer header or another header that only browsers send. */
@@ -69,14 +70,14 @@ export interface BrowserWords {
 }
 
 const NO_SEGMENTS: readonly string[] = []
-/** The head that is being read. `takeHeader` adds to it. */
+/** The head that `checkFraming` is reading. `takeHeader` fills it. */
 let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
 let hostCount = 0
 /**
- * The last Host header that passed the check. The same Host header is not checked again, and nearly all requests have
- * it.
+ * The last Host header that was found valid. If the next request has the same one, as nearly all have, it is not
+ * checked again.
  */
 let knownHost = ''
 
@@ -114,7 +115,7 @@ function segmentsOf(request: FrontRequest, count: number): readonly string[] {
 }
 
 /**
- * Takes one header into the head. It compares the length of the name first, which is cheap and rules out most headers.
+ * Stores one header in the head. It compares the length of the name first, which is cheap and rules out most headers.
  */
 function takeHeader(name: string, value: string): void {
   switch (name.length) {
@@ -221,8 +222,8 @@ function parseDecimal(text: string): number {
 }
 
 /**
- * Returns true if a text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port. It may
- * have at most 255 characters.
+ * Returns true if a text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port. The
+ * text may have at most 255 characters.
  */
 export function isHost(text: string): boolean {
   return text.length <= 255 && /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(text)

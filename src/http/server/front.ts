@@ -31,7 +31,7 @@ export interface FrontRequest {
   forEach(take: (name: string, value: string) => void): void
 }
 
-/** A connection on which no request has arrived yet. */
+/** The connection of a client. */
 export interface FrontConnection {
   /**
    * Closes the connection at once. Bytes that were not sent yet are lost. If a request is not answered, it is aborted
@@ -73,7 +73,7 @@ export interface FrontResponse extends FrontConnection {
   /** Sets the function that is called once if the connection ends before the answer is complete. */
   onAborted(abort: () => void): unknown
   /**
-   * Sets the function that is called with each chunk of the body. `isLast` is true for the last one. It must be called
+   * Sets the function that is called with each chunk of the body. `isLast` is true for the last chunk. Call `onData`
    * before the handler returns. The memory of a chunk may be reused after `take` returns.
    */
   onData(take: (chunk: ArrayBuffer, isLast: boolean) => void): unknown

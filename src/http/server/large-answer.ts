@@ -9,18 +9,21 @@ import type { TextChunks } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
 import type { WaitingAnswer } from './waiting-answers.ts'
 
-/** How many bytes are passed to the HTTP library at a time. It copies those that the socket does not accept. */
+/**
+ * The number of bytes that are passed to the HTTP library at a time. The library copies those that the socket does not
+ * accept.
+ */
 const SLICE_BYTES = 64 * 1024
 
-/** How many bytes of one answer are written before other requests get their turns. */
+/** The number of bytes of one answer that are written before other requests get their turns. */
 const TURN_BYTES = 256 * 1024
 
 /** Writes the status and the headers of an answer. */
 type WriteHead = () => void
 
 /**
- * The common part of both kinds of answers. It measures how long an answer has waited for its client, and ends it
- * properly.
+ * The common part of `LargeAnswer` and `StreamedAnswer`. It measures how long an answer has waited for its client, and
+ * completes the exchange.
  */
 abstract class PacedAnswer implements WaitingAnswer {
   protected readonly exchange: Exchange
@@ -61,7 +64,7 @@ abstract class PacedAnswer implements WaitingAnswer {
 /** The body of an answer that is complete in memory. */
 export interface LargeBody {
   readonly parts: readonly Uint8Array[]
-  /** True if the memory is kept in a cache anyway, so that it is not counted as memory of the answer. */
+  /** True if a cache holds the memory anyway, so that it is not counted as memory of the answer. */
   readonly isShared: boolean
   /**
    * True if the memory is overwritten later. In that case, the bytes that the socket does not accept at once are
@@ -107,8 +110,8 @@ export class LargeAnswer extends PacedAnswer {
       if (this.#body.isCut) response.tryEnd('', this.#bytes)
       else this.#begin()
     })
-    // This write is not corked. The bytes that the socket accepts have therefore left the process, and the connection
-    // may be closed after them.
+    // This write is not corked: the library passes the bytes directly to the socket. All bytes that the socket accepts
+    // have therefore left the process, and the connection may be closed after them.
     if (this.#body.isCut) this.#begin()
   }
 
@@ -139,7 +142,9 @@ export class LargeAnswer extends PacedAnswer {
     })
   }
 
-  /** Copies the bytes that the first call of `#write` did not write. */
+  /**
+   * Copies the bytes that the first call of `#write` did not write, because their memory is about to be overwritten.
+   */
   #keepRest(): void {
     const taken = this.exchange.response.getWriteOffset() - this.#headBytes
     let end = 0
@@ -151,7 +156,7 @@ export class LargeAnswer extends PacedAnswer {
     this.#partsAt = taken
   }
 
-  /** Continues when the client has read some bytes. Returns false if it must be called again. */
+  /** Continues when the client has read some bytes. Returns false if the library must call it again. */
   #resume(offset: number): boolean {
     // The library also calls this when bytes of an earlier answer are sent while this answer waits for its turn.
     if (this.#isTurnDue) return true
@@ -172,13 +177,13 @@ export class LargeAnswer extends PacedAnswer {
   #write(start: number): 'done' | 'full' | 'turn' {
     const { response } = this.exchange
     const { isCut, isReused } = this.#body
-    // The length in the head is the one of the first call. With one more byte, the library does not consider the answer
-    // as complete. Otherwise it would continue with the next request, because it cannot close the connection after a
-    // body that is written in steps.
+    // An answer that closes its connection passes one byte more than the body has, so the library never considers the
+    // answer as complete. Otherwise it would continue with the next request before the connection is closed below. The
+    // client does not see the larger length, because the first call of `tryEnd` has already written the header.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
-    // Writes in turns are corked, and a connection must not be closed after corked bytes, so an answer that closes its
-    // connection is written in one turn. Reused memory is also written in one turn, so that as little of it as possible
-    // must be copied.
+    // Writes in later turns are corked, and a connection must not be closed after corked bytes. Therefore an answer
+    // that closes its connection is written in one turn. So is reused memory, because everything that is left after the
+    // turn must be copied.
     let room = isCut || isReused ? Number.POSITIVE_INFINITY : TURN_BYTES
     let end = this.#partsAt
     for (const part of this.#parts) {
@@ -205,8 +210,8 @@ export class LargeAnswer extends PacedAnswer {
 }
 
 /**
- * The rest of a short answer that its socket did not accept at once. The exchange is already over, because all of the
- * answer is known. Only the bytes of the rest are kept, until the client reads them or leaves.
+ * The rest of a short answer, if its socket did not accept all bytes at once. The exchange is already finished, so only
+ * the remaining bytes are kept in memory, until the client has read them or has disconnected.
  */
 export class AnswerRest implements WaitingAnswer {
   readonly heldBytes: number
@@ -218,7 +223,7 @@ export class AnswerRest implements WaitingAnswer {
   readonly #rest: Uint8Array
   #isOver = false
 
-  /** `tryEnd` was called once with `body`, and has not completed the answer. The bytes that it left are copied. */
+  /** Called after one call of `tryEnd` with the whole `body`. Copies the bytes that the socket has not accepted. */
   constructor(exchange: Exchange, body: Uint8Array) {
     this.#exchange = exchange
     this.#totalBytes = body.length
@@ -291,8 +296,8 @@ export class StreamedAnswer extends PacedAnswer {
   }
 
   /**
-   * Requests the next chunk. If that fails, the rest of the answer is missing, because bytes that were sent cannot be
-   * taken back.
+   * Requests the next chunk. If that fails, the connection is closed, because an answer that has begun cannot be turned
+   * into an error.
    */
   #goOn(): void {
     this.#chunks.next().then(
@@ -310,8 +315,8 @@ export class StreamedAnswer extends PacedAnswer {
     const { response, owner, endsConnection } = this.exchange
     if (chunk === null) {
       this.#isOver = true
-      // To close the connection, the library would write a header into the body. If the connection must end, reading
-      // from it is paused instead, until the idle timer of the library closes it.
+      // With `closesConnection`, the library would write a header into the body. If the connection must end, reading
+      // from it is paused instead, and the idle timer of the library closes it.
       if (endsConnection) response.pause()
       response.cork(() => response.end())
       this.finish()

@@ -7,7 +7,7 @@ export const AUDIT_OBJECT_CHARACTERS_MAX = 200
  * answers are not searched.
  */
 export const AUDIT_ANSWER_BYTES_MAX = 64 * 1024
-/** The largest number of bytes that uWebSockets.js reads at a time. A larger body never arrives in one chunk. */
+/** The largest number of bytes that uWebSockets.js reads from a socket at a time. A larger body arrives in chunks. */
 export const BODY_READ_BYTES_MAX = 512 * 1024
 /** The largest number of buffers for bodies that are kept for reuse. Further ones are released. */
 export const BODY_SPARES_MAX = 64
@@ -32,8 +32,8 @@ export const HEADER_LINES_MAX = 98
  */
 export const CONNECTION_IDLE_MS_MAX = 10_000
 /**
- * The largest number of bytes of a body that count as no progress if they are all that arrived within
- * `CONNECTION_IDLE_MS_MAX`. uWebSockets.js has the same limit.
+ * If at most this many bytes of a body arrive within `CONNECTION_IDLE_MS_MAX`, the body makes no progress and its
+ * connection is closed. uWebSockets.js has the same limit.
  */
 export const BODY_STANDSTILL_BYTES_MAX = 160 * 1024
 /**
@@ -60,9 +60,9 @@ export const PROXY_HOPS_MAX = 16
 export const FORWARDED_CHARACTERS_MAX = 2048
 /** The largest number of `X-Forwarded-For` headers whose address is cached. Beyond it, the cache is cleared. */
 export const FORWARDED_KNOWN_MAX = 4096
-/** The largest number of characters in such a header. A longer header is read each time. */
+/** The largest number of characters of an `X-Forwarded-For` header that is cached. A longer one is read each time. */
 export const FORWARDED_KNOWN_CHARACTERS_MAX = 100
-/** The largest number of characters of a name from a request that an error shows. The rest is cut off. */
+/** The largest number of characters of a name in a request that the text of an error quotes. The rest is cut off. */
 export const NAME_SHOWN_CHARACTERS_MAX = 400
 /**
  * The largest number of rows on a page of persons, cohorts, actions or analytic rows, and in a table. A larger `limit`
@@ -71,13 +71,13 @@ export const NAME_SHOWN_CHARACTERS_MAX = 400
  */
 export const PAGE_ROWS_MAX = 10_000
 /**
- * The largest number of addresses, and of projects, whose request rate is counted. Beyond it, those with the oldest
- * requests start again.
+ * The largest number of addresses, and of projects, whose request rate is counted. Beyond it, the counts of those with
+ * the oldest requests are discarded.
  */
 export const RATE_BUCKETS_MAX = 100_000
 /**
- * The largest number of bytes of an answer that is sent in one call. If the socket does not accept all of them, a copy of
- * the rest waits. Larger answers follow the pace of the reader and are not copied.
+ * The largest number of bytes of an answer that is sent in one call. If the socket does not accept all of them, a copy
+ * of the rest waits. Larger answers follow the pace of the reader and are not copied.
  */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
 /**
@@ -88,14 +88,14 @@ export const ANSWER_TEXT_UNITS_MAX = 256 * 1024
 /** The time between two checks of answers that wait for their readers. */
 export const ANSWER_LOOK_MS_MAX = 1000
 /**
- * The largest number of logins, and of invitation codes, from one address that may fail in a minute. A further one is
- * answered 429 with `Retry-After`.
+ * The largest number of failed attempts, to log in or to use an invitation code, from one address in a minute. Further
+ * attempts are answered 429 with `Retry-After`.
  * @user Console and live events
  */
 export const LOGIN_FAILURES_PER_MINUTE_MAX = 5
 /**
- * The largest number of logins with one e-mail address and a wrong password that may fail in an hour, from all addresses
- * together. A further one is answered 429 with `Retry-After`. Login links and personal keys still work.
+ * The largest number of logins with a wrong password for one e-mail address in an hour, from all IP addresses together.
+ * Further logins with a password are answered 429 with `Retry-After`. Login links and personal keys still work.
  * @user Console and live events
  */
 export const ACCOUNT_FAILURES_PER_HOUR_MAX = 30

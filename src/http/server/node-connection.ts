@@ -11,7 +11,10 @@ import {
 } from './limits.ts'
 import type { NodeResponse, ResponseConnection } from './node-response.ts'
 
-/** The value of `#seenWaitingBytes` after all bytes have been sent and the client has time to close the connection. */
+/**
+ * A special value of `#seenWaitingBytes`: all bytes have been sent, and the client has some time left to close the
+ * connection.
+ */
 const LINGERS = -1
 
 const ignore = (): void => {}
@@ -24,11 +27,9 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   readonly #onClosed: () => void
   #isClosed = false
   #isEnding = false
-  /**
-   * True from the last answer on, while it is being sent and while the client then has time to close the connection.
-   */
+  /** True once the last answer of the connection is written. The client then has some time to close the connection. */
   #isLingering = false
-  /** The counters at the last check that saw progress, and the time of this check. */
+  /** The counters of the last check that found progress, and the time of that check. */
   #seenBytes = 0
   #seenWaitingBytes = 0
   #seenBodyOf: NodeResponse | null = null
@@ -121,7 +122,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return addressBytes(this.#socket.remoteAddress ?? '')
   }
 
-  /** Returns false if the connection has made no progress for too long. */
+  /** Returns false if the connection has made no progress for too long, and must be closed. */
   isMoving(nowMs: number): boolean {
     if (this.#isLingering && this.waitingBytes === 0) {
       if (this.#seenWaitingBytes === LINGERS)
@@ -133,8 +134,8 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     const { current } = this
     if (current?.isBodyComplete === false && !this.#isLingering)
       return this.#isReceiving(current, nowMs)
-    // The connection need not be watched at the moment: the answer is being made, or http/server/waiting-answers.ts
-    // watches it.
+    // While a request has no complete answer, the client is not to blame for a pause. If the client is slow to read a
+    // large answer, http/server/waiting-answers.ts cuts it off.
     if (this.isBusy) this.#seenAtMs = nowMs
     const { bytesRead, writableLength } = this.#socket
     if (bytesRead !== this.#seenBytes || writableLength !== this.#seenWaitingBytes) {

@@ -45,8 +45,9 @@ const NOT_ENCODED =
 const IMPROPER = 'The request is not valid HTTP/1.1.'
 
 /**
- * The server of Node, which closes no connection because it looks idle. Node takes a connection for idle while a long
- * answer goes on whose request was released. `NodeFront` closes the connections itself.
+ * Node's server, except that it never closes a connection as idle. After the request object of a long answer was
+ * released, Node considers the connection idle although the answer continues. `NodeFront` closes idle connections
+ * itself.
  */
 class PatientServer extends Server<typeof NodeRequest> {
   /** Called by `close` of Node. */
@@ -147,7 +148,7 @@ export class NodeFront implements Front {
 
   #take(request: NodeRequest, nodeResponse: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#connections.get(request.socket)
-    // These bytes follow the request that ended the connection, so they are ignored.
+    // The connection ends with an earlier request, so later requests are ignored.
     if (connection === undefined || connection.isEnding) return
     if (connection.isBusy || connection.waitingBytes > PIPELINED_ANSWERS_BYTES_MAX) {
       connection.close()
@@ -160,8 +161,8 @@ export class NodeFront implements Front {
       expectsContinue,
       isLast: !nodeResponse.shouldKeepAlive,
       isToldSo: false,
-      // Node's own response object is only told that the answer is finished, so that Node continues with the next
-      // request and releases both objects.
+      // Node does not write the answer. Its response object only gets the event `finish`, so that Node continues with
+      // the next request and releases both objects.
       onDone: (isLong) => {
         if (isLong) request.release()
         nodeResponse.emit('finish')
@@ -199,7 +200,7 @@ export class NodeFront implements Front {
     const { code = '' } = error
     const { current } = connection
     const isParsing = code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
-    // The body of a request that was already answered is invalid. The request gets no second answer.
+    // The invalid bytes are in the body of a request that was already answered. The request gets no second answer.
     const isRefused = current?.isEnded === true && !current.isBodyComplete
     if (!isParsing || isRefused) {
       connection.close()
@@ -207,7 +208,7 @@ export class NodeFront implements Front {
       if (current.isBodyComplete && !current.isInChunks) current.closeBehind()
       else if (current.isHeadOut || current.isBodyComplete) connection.close()
       else {
-        // The body of the request is invalid, and the request has no answer yet.
+        // The invalid bytes are in the body of a request that was not answered yet.
         current.abort()
         connection.endWith(400, IMPROPER)
       }
@@ -240,7 +241,7 @@ export class NodeFront implements Front {
     // refuses it.
     if (code === 'HPE_INVALID_METHOD' && !METHODS.includes(method)) {
       this.#answer(response, request)
-      // The parser has stopped, so the body for which the handler waits will not be read.
+      // If the handler waits for the body, it would wait forever, because the parser has stopped.
       if (response.isBodyAsked) connection.close()
     } else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
   }

@@ -28,7 +28,10 @@ export class NodeRequest extends IncomingMessage {
     return false
   }
 
-  /** Called by Node after the answer, to discard the body if nobody has read it. There is nothing to discard here. */
+  /**
+   * Called by Node after the answer, to discard the rest of the body. There is none, because `push` passes on every
+   * chunk.
+   */
   override resume(): this {
     return this
   }
@@ -61,7 +64,7 @@ export class NodeHead implements FrontRequest {
   readonly #headers: readonly string[]
   readonly #pathEnd: number
 
-  /** Takes texts in which each character stands for one byte, as Node reads them. */
+  /** `address` and `headers` are texts as Node reads them: each character stands for one byte. */
   constructor(method: string, address: string, headers: readonly string[]) {
     this.#method = method
     this.#address = address

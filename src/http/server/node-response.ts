@@ -35,7 +35,8 @@ export interface AboutRequest {
   /** True if the client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean
   /**
-   * `isLast` is true if the connection is closed after the answer, and `isToldSo` if a header of the answer says so.
+   * `isLast` is true if the connection is closed after the answer. `isToldSo` is true if the answer already has the
+   * header that announces this to the client.
    */
   readonly isLast: boolean
   readonly isToldSo: boolean
@@ -48,7 +49,7 @@ export interface AboutRequest {
 
 /** How many bytes are passed to the socket at a time. */
 const SLICE_BYTES = 64 * 1024
-/** A body of at most this size is written together with its head, as one text. */
+/** A body of at most this many bytes is written together with its head, as one text. */
 const JOINED_BYTES = 16 * 1024
 const NO_BYTES = new ArrayBuffer(0)
 /** Matches a header value that needs no encoding. */
@@ -66,7 +67,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   readonly #connection: ResponseConnection
   readonly #isHead: boolean
   readonly #declaredBytes: number
-  /** Null after it was called, so that what it refers to can be released. */
+  /** Null after its first call, so that the objects that it refers to can be garbage-collected. */
   #onDone: ((isLong: boolean) => void) | null
   #expectsContinue: boolean
   #isClosing: boolean
@@ -185,7 +186,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
       return true
     }
     const start = `${head}${chunk.length.toString(16)}\r\n`
-    // One text is written with one call, which leaves nothing behind. The text is also a copy of the chunk.
+    // The chunk becomes part of one text, which also copies it. One call then writes everything.
     if (chunk.length <= JOINED_BYTES) {
       this.#connection.write(`${start}${bufferOf(chunk).toString('latin1')}\r\n`, this.#onTaken)
     } else {
@@ -210,7 +211,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     this.#headers += `Content-Length: ${bytes.length}\r\n`
     const head = this.#head()
     if (this.#isHead) this.#connection.write(head)
-    // Head and body are joined to one text, which is written with one call. The text is also a copy of the body.
+    // A short body becomes part of one text, which also copies it. One call then writes head and body.
     else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
     else {
       this.#connection.together(() => {
@@ -232,7 +233,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   tryEnd(chunk: string | Uint8Array, totalBytes: number): readonly [boolean, boolean] {
     if (this.isEnded || this.#connection.isClosed) return [false, false]
     if (!this.isHeadOut && chunk.length === totalBytes && totalBytes <= SLICE_BYTES) {
-      // Head and body are sent together. The bytes are copied, so that they count as taken.
+      // Head and body are sent together. All bytes count as accepted, because they were copied.
       this.end(chunk)
       return [true, true]
     }
@@ -249,7 +250,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
       isTaken = this.#isTaken()
     }
     if (this.#offset < totalBytes) return [isTaken, false]
-    // The last slice may not be sent yet, but its bytes were copied.
+    // The answer counts as complete, although the last slice may not be sent yet. Its bytes were copied.
     this.#end(false)
     return [true, true]
   }
@@ -280,9 +281,9 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   /**
    * Returns the head of an answer in chunks. Such an answer may last for days. If the whole request has been received,
-   * Node is therefore told early that the answer is finished, and releases its own request and response. It can do
-   * so only after its parser has reached the end of the request. The parser runs the queue of `process.nextTick` before
-   * that, after each chunk of a body.
+   * Node is therefore told early that the answer is finished, so that it releases its own request and response. This
+   * must wait (`setImmediate`) until Node's parser has reached the end of the request. `process.nextTick` would be too
+   * early, because the parser runs its queue after each chunk of a body.
    */
   #beginChunks(): string {
     this.#isChunked = true

@@ -63,7 +63,7 @@ export interface PageUrls {
   readonly previous: string | null
 }
 
-/** What the URLs of other pages are made of: the request, and the scheme and host from `baseUrl`. */
+/** The request and the base URL (scheme and host) from which the URLs of other pages are made. */
 export interface PageAddress {
   readonly request: Pick<ApiRequest, 'head' | 'path'>
   readonly base: string
@@ -95,8 +95,9 @@ export function lenientPage({ request }: { readonly request: ApiRequest }): Offs
 }
 
 /**
- * Returns how many entries of the page are skipped, because an earlier page has already shown them. The URL in `next`
- * of that page contains this number. It is less than `limit`. An invalid value counts as 0.
+ * Returns how many entries at the beginning of the page are skipped, because an answer that ended at its byte limit has
+ * already shown them. The field `next` of that answer contains this number. It is less than `limit`. An invalid value
+ * counts as 0.
  */
 function skipParameter(request: ApiRequest, limit: number): number {
   const skip = lenientNumber(request, 'skip')
@@ -159,7 +160,10 @@ export function countedUrls(
   }
 }
 
-/** The entries of a page with the number of all entries of the list, or, for a list in memory, all its entries. */
+/**
+ * The entries for `itemPage`: either all entries of a list in memory, or only those of the page, with the number of all
+ * entries.
+ */
 export type Items<Item> =
   | readonly Item[]
   | { readonly count: number; readonly results: readonly Item[] }
@@ -184,8 +188,8 @@ export function itemPage<Item>(
 
 /**
  * Returns the URLs of the next page and the previous page. There is a `next` if the page is full or ended at its byte
- * limit. It begins after the last row of this page. There is a `previous` if a whole page comes before this one. If the
- * limit was in the body of the request, the URLs contain it as a parameter.
+ * limit. The next page begins after the last row of this one. There is a `previous` if a whole page comes before this
+ * one. If the limit was in the body of the request, the URLs contain it as a parameter.
  */
 export function pageUrls(
   address: PageAddress,

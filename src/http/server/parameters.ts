@@ -51,8 +51,8 @@ export class RequestParameters extends JsonParameters {
   }
 
   /**
-   * Returns true if the parameter is in the body. The URL of another page must then contain it, because a URL has no
-   * body.
+   * Returns true if the parameter is in the body. A URL of another page must then contain the parameter, because that
+   * page is requested without the body.
    */
   isInBody(name: string): boolean {
     return super.value(name) !== undefined
@@ -97,7 +97,7 @@ export function personReference(text: string): PersonReference | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return formatUuid(uuid, 0)
   if (!/^[0-9]{1,20}$/.test(text)) return null
-  // A person number is always smaller than this, so a larger number finds no person.
+  // No person has a number this large, so a larger number may be reduced to it. It finds no person.
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 

@@ -1,8 +1,8 @@
 /**
  * An answer with server-sent events, for a client that mostly waits. There may be thousands of such answers, so the
- * stream itself keeps no messages. If the client cannot take a message at once, its caller has to send later messages
- * when the client can. A client that does not read therefore holds no more than the messages in the buffer of its
- * socket and one more.
+ * stream itself keeps no messages. If the client cannot take a message at once, the code that sends the messages must
+ * pause, and continue when `onDrained` is called. A client that does not read therefore occupies no more memory than
+ * the buffer of its socket and one message.
  */
 import type { Exchange } from './exchange.ts'
 
@@ -64,7 +64,7 @@ export class PushedStream {
     return isTaken
   }
 
-  /** Ends the answer properly. */
+  /** Ends the answer as HTTP requires, so that the client sees a complete answer. */
   end(): void {
     const { response, isOpen } = this.#exchange
     if (!isOpen) return

@@ -20,7 +20,7 @@ import {
 const BURST_SECONDS = 10
 const SECONDS = 60
 const HOUR_SECONDS = 3600
-/** The lowest status of an answer that blames the server and not the client. */
+/** The lowest HTTP status that reports a fault of the server, and not of the client. */
 const SERVER_ERROR = 500
 
 /** The configured rates. 0 means that there is no limit. */
@@ -225,7 +225,7 @@ export class RateLimits {
     return opened
   }
 
-  /** Returns a directory that counts a request for each project that is looked up in it. */
+  /** Returns a directory that looks up projects in `directory` and counts each lookup as a request of the project. */
   directory(directory: ProjectDirectory, bringsEvents: boolean): ProjectDirectory {
     if (!this.hasProjectLimit) return directory
     const counted = (project: Project | null): Project | null => {

@@ -1,7 +1,7 @@
 /**
  * Turns values and errors into HTTP answers. Every function of this file may be called at any time, also after the
- * client has left. It completes the exchange and releases its resources. If the exchange was already answered, the call
- * has no effect.
+ * client has left. Each call completes the exchange and releases its resources. If the exchange was already answered,
+ * the call has no effect.
  */
 import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
@@ -35,12 +35,15 @@ const JSON_TYPE = 'application/json'
 const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
 const NO_BYTES = Buffer.alloc(0)
-/** One in this many answers with `ACCEPTED` is sent in a way that does not buffer bytes for a client that does not read. */
+/**
+ * Of this many answers with `ACCEPTED`, one is sent with `tryEnd`, which buffers nothing for a client that does not
+ * read.
+ */
 const ACCEPTED_PER_CHECK = 64
-/** One in this many answers without a body closes its connection. */
+/** Of this many answers without a body, one closes its connection. */
 const EMPTY_PER_CLOSE = 1024
-/** How many bytes an answer that is made while it is read holds in memory at a time. It is an estimate. */
-const CHUNK_BYTES = 256 * 1024
+/** An estimate of how many bytes a streamed answer holds in memory at a time. */
+const PIECE_BYTES = 256 * 1024
 
 /**
  * The body of an answer: a text, bytes in one or several parts, or chunks that are made while the client reads them.
@@ -83,8 +86,8 @@ export function sendAccepted(exchange: Exchange): void {
 }
 
 /**
- * Answers 200 with JSON in memory that is overwritten as soon as this function returns. Bytes that cannot be sent at
- * once are copied. Every flag decision is answered like this, so it must be fast.
+ * Answers 200 with JSON in memory that the caller may overwrite as soon as this function returns. Bytes that cannot be
+ * sent at once are copied. Every flag decision is answered like this, so it must be fast.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
   const isShort = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
@@ -115,8 +118,9 @@ function writeDirect(): void {
   response.writeHeader('Content-Type', JSON_TYPE)
   if (origin !== '') writeCors(direct)
   else if (isCacheable(direct.method)) response.writeHeader('Vary', 'Origin')
-  // `end` buffers what the socket does not accept, without a limit. It is faster than `tryEnd`, so it sends most of the
-  // shortest answers. The others then stop a client that does not read.
+  // `end` is faster than `tryEnd`, but it buffers what the socket does not accept, without a limit. Most of the
+  // shortest answers are sent with `end`. One in `ACCEPTED_PER_CHECK` of them is sent with `tryEnd`, so that a client
+  // that does not read is noticed in time.
   const isSurelyTaken = directBody === ACCEPTED && ++acceptedCount % ACCEPTED_PER_CHECK !== 0
   isDirectDone = isSurelyTaken || owner.isDraining
   if (isDirectDone) response.end(directBody, owner.isDraining)
@@ -144,7 +148,7 @@ export function sendEmpty(
 }
 
 /**
- * Answers with an error. The body of a `ServiceError` is its own. Any other error is logged and answered with 500
+ * Answers with an error. A `ServiceError` brings its own body. Any other error is logged and answered with 500
  * `error`. The body then contains the ID of the log entry. Source: docs/compatibility/errors.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
@@ -200,8 +204,9 @@ export function send(exchange: Exchange, answer: Answer): void {
 }
 
 /**
- * Returns true for one in `EMPTY_PER_CLOSE` answers without a body. The library does not tell whether a socket accepts
- * such an answer. If the connection ends with some of them, a client that does not read them is stopped.
+ * Returns true for one in `EMPTY_PER_CLOSE` answers without a body. Its connection is then closed, because the library
+ * does not report whether the socket accepts such answers. Otherwise a client that never reads could make the server
+ * buffer any number of them.
  */
 function isLastEmpty({ method }: Exchange, { status, body, closing = 'keep' }: Answer): boolean {
   const isEmpty = method === 'HEAD' || status === 204 || isOfNoLength(body)
@@ -239,7 +244,8 @@ function write(exchange: Exchange, answer: Answer): void {
       return
     }
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
-    // `end` buffers what the socket does not accept, without a limit.
+    // `end` buffers what the socket does not accept. That is harmless here, because the connection closes after this
+    // answer.
     if (isCut) response.end(body, true)
     else isDone = response.tryEnd(body, bytes)[1]
   })
@@ -251,22 +257,24 @@ function write(exchange: Exchange, answer: Answer): void {
 function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
   const { response } = exchange
   if (answer.closing !== 'cut') {
-    // If endWithoutBody gets the length as an argument, it considers the answer as incomplete, and the next request on
-    // the connection as a violation.
+    // Without an argument, `endWithoutBody` completes the answer. With the length as its argument, the library would
+    // wait for a body and treat the next request on the connection as a violation.
     if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
     response.endWithoutBody()
     return
   }
   if (answer.status === 204 || bodyBytes === 0) {
-    // No other call of the library closes the connection here. It sends a length, which a 204 should not have. But
-    // clients ignore the length, and if the connection stayed open, a request after this one would be executed.
+    // Only this call of the library closes the connection after an answer without a body. It also sends a length, which
+    // a 204 should not have, but clients ignore it. If the connection stayed open, a request after this one would be
+    // executed.
     response.endWithoutBody(0, true)
     return
   }
   response.writeHeader('Connection', 'close')
   const [, isDone] = response.tryEnd('', bodyBytes)
-  // The library considers this answer as incomplete. It therefore executes no request that follows, and reports when
-  // the client leaves. The connection is closed later, because the head may still be in the buffer of the library.
+  // After `tryEnd` with an empty text, the library considers the answer as incomplete. It therefore executes no request
+  // that follows, and reports when the client leaves. The connection is closed in the next turn, because the head may
+  // still be in the library's buffer.
   setImmediate(() => {
     if (!isDone && !exchange.isAborted) response.close()
   })
@@ -288,7 +296,7 @@ function sendLarge(
   const isShared = answer.isShared === true
   const isReused = answer.isBodyReused === true
   const { waiting } = exchange.owner
-  // If the memory is reused, a copy of it waits, so that all bytes need new room.
+  // Reused memory is copied before it waits, so all of its bytes need room. Other memory may already be counted.
   const hasRoom = (): boolean =>
     isReused ? waiting.hasRoom(bytes) : waiting.hasRoomFor(memoryOfParts(parts))
   if (!isShared && !hasRoom()) {

@@ -63,10 +63,7 @@ export interface Who {
    * or the parameter `token` names.
    */
   readonly about: 'nothing' | 'caller' | 'organization' | 'project'
-  /**
-   * The scope that the personal key or the session must have. Null if no key is needed, or if the scopes of the key do
-   * not matter.
-   */
+  /** The scope that the personal key or the session must have. Null if no key is needed, or if any key will do. */
   readonly scope: Scope | null
   /**
    * True if the caller needs the scope in only one of the projects. The handler must then check each project that it
@@ -193,10 +190,7 @@ export interface Resource<Services extends RouteServices = RouteServices> {
   /** The name of the resource in the API description. */
   readonly name: string
   readonly sentence: string
-  /**
-   * The schemas of the parameters in the paths of this resource. openapi/document.ts has the parameters that all
-   * resources share.
-   */
+  /** The schemas of the path parameters of this resource. openapi/document.ts has those that all resources share. */
   readonly segments?: Readonly<Record<string, Schema>>
   /** True if the routes answer with a CSV table when the query contains `format=csv`. */
   readonly isTable?: true
@@ -416,7 +410,7 @@ interface Readers<Query extends Schema, Body extends Schema> {
 function requireUnlimited({ keyProjectIds }: FullGrant): void {
   if (keyProjectIds === 'all') return
   throw denied(
-    'This personal API key is limited to some projects and may not read the organization.',
+    'This personal API key is limited to some projects. Use a key for all projects to access the organization.',
   )
 }
 

@@ -265,6 +265,7 @@ export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch (cause) {
-    throw new ServiceError('not_found', 'The path has an invalid percent escape.', { cause })
+    const detail = 'The path has an invalid percent escape. Write a percent sign as %25.'
+    throw new ServiceError('not_found', detail, { cause })
   }
 }

@@ -117,14 +117,14 @@ export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
 }
 
 /**
- * Returns a schema of JSON in the query in which integers beyond 2^53 keep their digits as texts, because the values
- * are only compared.
+ * Returns a schema of JSON in the query. Integers beyond 2^53 in that JSON become texts, so that no digit is lost. The
+ * values are only compared.
  */
 export function exact<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isExact: true }
 }
 
-/** Returns a schema that is only published. The input is checked by the rules that read it, and not by the schema. */
+/** Returns a schema that only describes a value in the API description. The handler checks the value itself. */
 export function unchecked<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isUnchecked: true }
 }

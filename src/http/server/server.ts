@@ -39,11 +39,11 @@ import {
 import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** One in this many requests to public routes is timed. The number must be a power of two. */
+/** Of this many requests to public routes, one is timed. The number must be a power of two. */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 
-/** Finds the pages for GET and HEAD requests to paths that no route has. */
+/** Finds the page for a GET or HEAD request to a path that belongs to no route, such as a page of the console. */
 export interface PageSource {
   /**
    * Returns the handler of the page for a path and an Accept header, or null if there is no such page. If the handler
@@ -63,8 +63,8 @@ export interface HttpServerOptions {
   /** The HTTP library. The default is `auto`. */
   readonly httpServer?: HttpServerChoice
   /**
-   * How many connections may be open. A connection beyond this number is closed at once. It must be lower than the
-   * limit of open files.
+   * How many connections may be open. A connection beyond this number is closed at once. The number must be lower than
+   * the limit of open files.
    */
   readonly connectionsMax?: number
   /**

@@ -36,9 +36,9 @@ export class TrustedProxies {
 }
 
 /**
- * Returns the IP address that rate limits and the audit log use for a request. Unlike `$ip`, clients cannot choose it.
- * It is the peer of the connection. If the peer is a trusted proxy, it is the last entry of `X-Forwarded-For` that is
- * not a trusted proxy, because clients can write anything into the entries before that one.
+ * Returns the IP address that rate limits and the audit log use for a request. Clients cannot choose this address,
+ * unlike `$ip`. It is the peer of the connection. If the peer is a trusted proxy, it is the last entry of
+ * `X-Forwarded-For` that is not a trusted proxy, because clients can write anything into the entries before that one.
  */
 export function addressBehindProxies(
   peerAddress: string,

@@ -1,7 +1,7 @@
 /**
- * Implements the interface of `front.ts` with uWebSockets.js. Only this file loads the library. It is a native addon
- * that does not exist for every version of Node and every C library. If it cannot be loaded, `node-front.ts` is used
- * instead.
+ * Implements the interface of `front.ts` with uWebSockets.js. Only this file loads the library. The library is a native
+ * addon that does not exist for every version of Node and every C library. If it cannot be loaded, `node-front.ts` is
+ * used instead.
  */
 import './header-limit.ts'
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js'

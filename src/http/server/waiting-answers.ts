@@ -17,7 +17,9 @@ const YIELDS_AFTER_MS = 1000
 export interface WaitingAnswer {
   /** How many bytes of memory only this answer holds. */
   readonly heldBytes: number
-  /** The memory of the answer that other answers may share, without duplicates. It is counted once for all of them. */
+  /**
+   * The buffers of the answer that other answers may share, each buffer once. They are counted once for all answers.
+   */
   readonly memory?: readonly ArrayBufferLike[]
   /** How many bytes of the answer the client has read. */
   readonly readBytes: number
@@ -54,7 +56,7 @@ export class WaitingAnswers {
   readonly #options: WaitingAnswersOptions
   readonly #bytesMax: number
   readonly #answers = new Set<WaitingAnswer>()
-  /** For the memory of waiting answers, how many of them hold it. */
+  /** How many waiting answers hold each buffer. */
   readonly #holders = new Map<ArrayBufferLike, number>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
@@ -111,7 +113,7 @@ export class WaitingAnswers {
     this.#options.metrics.httpAnswerBytesWaiting.value = this.#bytes
   }
 
-  /** Removes an answer. Does nothing if it is not among the waiting ones. */
+  /** Removes an answer. Does nothing if the answer was already removed. */
   remove(answer: WaitingAnswer): void {
     if (!this.#answers.delete(answer)) return
     let bytes = answer.heldBytes

@@ -1,16 +1,16 @@
 /**
- * Measures how much each sender has waiting, and whether this is more than its share. A sender is an IP address or, for
- * IPv6, a /64 network. Its large requests are counted separately from its small ones, so that an import does not delay
- * live events from the same machine.
+ * Measures how much work each sender has waiting, and whether this is more than its share. A sender is an IP address
+ * or, for IPv6, a /64 network. Its large requests are counted separately from its small ones, so that an import does
+ * not delay live events from the same machine.
  *
- * Waiting events are measured by the time that processing will need for them. The first estimate is a fixed time per
- * event plus a fixed time per byte. It is corrected by the recent processing times of the same sender, because a merge
- * costs a hundred times as much as a page view.
+ * Waiting work is the time that processing will need for the events. The first estimate is a fixed time per event plus
+ * a fixed time per byte. It is corrected by the recent processing times of the same sender, because a merge costs a
+ * hundred times as much as a page view.
  *
  * The share is a dynamic threshold, as in the shared buffers of network switches. A sender that is alone may fill the
  * whole queue. If others send as well, it may hold only as much as is still free. If the queue exceeds its limit
- * nevertheless, the largest senders are refused first. The limit for each sender is then the level at which all senders
- * together, each cut to that level, would fit ("water filling").
+ * nevertheless, the largest senders are refused first. All senders are then limited to the same level of work. The
+ * level is chosen so that all waiting work would fit if each sender were cut to that level ("water filling").
  */
 import { networkOf } from '../../../base/addresses.ts'
 import type { Clock } from '../../../base/clock.ts'
@@ -18,45 +18,51 @@ import type { RefusalReason } from '../../../base/refusals.ts'
 import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from './limits.ts'
 
 /**
- * The estimated time to process an event of an unknown sender, in microseconds. It is the time of the most expensive
- * common event, an `$identify` with a new id.
+ * The first estimate of the time to process an event, in microseconds. It is the time of the most expensive common
+ * event, an `$identify` with a new ID.
  */
 const EVENT_US = 50
 /** The estimated speed at which bytes are processed, in bytes per microsecond. It is 50 MB per second. */
 const BYTES_PER_US = 50
-/** The events of a sender are never assumed to be cheaper than the first estimate times this factor. */
+/**
+ * The lowest value of `factor`, which is the assumed processing time of a sender's events, divided by the first
+ * estimate.
+ */
 const FACTOR_MIN = 0.02
 /**
- * On a busy machine, a run with `FULL_RUN_US` of estimated work may take this much longer than its events need, in
- * milliseconds. So this part of the duration of a run is not attributed to its events. For a run with less work the
- * part is longer, and for a run with more work it is shorter.
+ * On a busy machine, a processing run with `FULL_RUN_US` of estimated work may take up to this number of milliseconds
+ * longer than its events need. This part of its duration is not attributed to the events. The part is longer for a run
+ * with less work, and shorter for a run with more work.
  */
 const RUN_MS = 300
 const FULL_RUN_US = 50_000
-/** A run with less estimated work than this, in microseconds, does not prove that events are cheaper than estimated. */
+/**
+ * A processing run with less estimated work than this, in microseconds, does not prove that events are cheaper than
+ * estimated.
+ */
 const QUICK_RUN_US = 5000
 /**
- * A run shorter than this, in milliseconds, contained no expensive events. If the factors of its senders say otherwise,
- * they fall slowly, with `FORGIVEN_WEIGHT`.
+ * A processing run shorter than this, in milliseconds, contained no expensive events. If the factors of its senders are
+ * above 1 nevertheless, they are lowered slowly, with `FORGIVEN_WEIGHT`.
  */
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
 /**
- * The weight of a run that shows that events are cheaper than estimated. If events are more expensive, the whole
+ * The weight of a processing run in which events were cheaper than estimated. If they were more expensive, the whole
  * difference counts immediately.
  */
 const CHEAPER_WEIGHT = 0.5
-/** The part of the queue that a sender may always hold, however much others hold. */
+/** The share of the queue that a sender may always fill, however much others hold. */
 const FLOOR_PART = 1 / 30
 /**
- * The part of the remaining space that a sender may use if others send as well. The rest is left for further senders.
+ * The share of the remaining space that a sender may use if others send as well. The rest is left for further senders.
  */
 const SHARE_PART = 0.5
-/** `isLight` computes its level again after this time, in milliseconds. */
+/** `isLight` uses the same level for this time, in milliseconds. Then it computes the level again. */
 const LEVEL_MS = 50
 /**
- * Parts of the queue are rounded up to multiples of one divided by this number, so that the level need not be computed
- * again for each request.
+ * Shares of the queue are rounded up to a multiple of 1 / `PART_STEPS`, so that the level need not be computed again
+ * for each request.
  */
 const PART_STEPS = 64
 /** Commits within this time, in milliseconds, share one entry and are released together. */
@@ -78,17 +84,19 @@ export interface FairSharesOptions {
   readonly bodies: SharedBodies
 }
 
-/** The data that waits to be processed. */
+/** How far processing is behind: the estimated lag, and the number of bytes that wait to be processed. */
 export interface Backlog {
   readonly lagMs: number
   readonly backlogBytes: number
 }
 
-/** The account of the waiting requests of one sender: either the small ones, or the large ones. */
+/** The waiting requests of one sender that are counted together: either the small or the large ones. */
 export class SenderAccount {
   readonly sender: Sender
   heldBytes = 0
-  /** The first estimate of the time to process the waiting requests, in microseconds, without `factor`. */
+  /**
+   * The first estimate of the time to process the waiting requests, in microseconds. It is not multiplied by `factor`.
+   */
   heldUs = 0
   /** The measured processing time of this sender's events, divided by the first estimate. */
   factor = 1
@@ -107,7 +115,7 @@ export class SenderAccount {
   }
 }
 
-/** A sender, with its waiting requests and the memory that the bodies of its requests use. */
+/** A sender, with the accounts of its waiting requests and the memory that the bodies of its requests use. */
 export class Sender {
   /** The requests that are checked on the main thread. */
   readonly small = new SenderAccount(this)
@@ -160,7 +168,7 @@ interface Charge {
 /** The accounts of all senders, in the main thread. The cost of a call does not depend on the number of senders. */
 export class FairShares {
   readonly bodies: SharedBodies
-  /** How often a sender was refused while other senders were still admitted. */
+  /** How often a sender was refused because of its share, while other senders were still admitted. */
   readonly refused = { queue: 0, bodies: 0 }
   readonly #clock: FairSharesOptions['clock']
   readonly #settings: FairSharesOptions['settings']
@@ -171,8 +179,7 @@ export class FairShares {
    */
   readonly #unnamed = new Sender(this)
   /**
-   * A sender with nothing waiting, for health checks: a request that is refused for this sender is refused for every
-   * sender.
+   * A sender with nothing waiting. Health checks use it: a request that is refused for this sender is refused for all.
    */
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
@@ -181,13 +188,14 @@ export class FairShares {
   #workMs = 0
   /**
    * The sender of the last accepted request. `#latestAtMs` is the time of that request, and `#beforeAtMs` is the time
-   * of the last request of any other sender.
+   * of the last request of another sender.
    */
   #latest: Sender | null = null
   #latestAtMs = Number.NEGATIVE_INFINITY
   #beforeAtMs = Number.NEGATIVE_INFINITY
   /**
-   * For each account: the work that was processed since the last call of `learn`, as first estimated, in microseconds.
+   * For each account, the first estimate of the work that was processed since the last call of `learn`, in
+   * microseconds.
    */
   readonly #released = new Map<SenderAccount, number>()
   #elapsedMs = 0
@@ -223,8 +231,9 @@ export class FairShares {
   }
 
   /**
-   * Returns whether an account with `addedMs` more work holds less than the senders that fill the queue. Only `part` of
-   * the present queue would fit. If the shares would become too small to be useful, returns false for every account.
+   * Returns whether an account, with `addedMs` more work, holds less than the senders that fill the queue. Those are
+   * the accounts above the level to which the largest must be cut so that `part` of all waiting work is left. Returns
+   * false for every account if the level is so low that it would be useless.
    */
   isLight(account: SenderAccount, part: number, addedMs = 0): boolean {
     if (this.#holding.size === 0) return false
@@ -250,7 +259,7 @@ export class FairShares {
     const part = hasOthers ? SHARE_PART : 1
     const roomFor = (max: number, others: number): number =>
       Math.max((max - others) * part, max * FLOOR_PART)
-    // While other senders are new, the estimate for them may be far too high, so limit it by the measured lag.
+    // The estimate for senders that are new may be far too high, so it is limited by the measured lag.
     const othersMs = Math.min(this.#workMs - account.workMs, lagMs)
     const addedMs = (workUs(bytes, events) * account.factor) / US_PER_MS
     const othersBytes = Math.max(0, backlogBytes - account.heldBytes)
@@ -271,7 +280,7 @@ export class FairShares {
     return true
   }
 
-  /** Returns whether requests of another sender were accepted recently. */
+  /** Returns whether a request of another sender was accepted recently. */
   hasOthers(sender: Sender): boolean {
     const atMs = this.#latest === sender ? this.#beforeAtMs : this.#latestAtMs
     return this.#clock.monotonic() - atMs < SENDER_ACTIVE_MS_MAX
@@ -279,7 +288,7 @@ export class FairShares {
 
   /**
    * Corrects the factors of senders by the duration of a processing run. Call it after the requests of the run were
-   * released. The smaller the part of a sender in the run, the smaller is its correction.
+   * released. A sender with a small share of the work in the run is corrected less.
    */
   learn(elapsedMs: number): void {
     let totalUs = 0
@@ -337,7 +346,7 @@ export class FairShares {
     if (isProcessed) this.#released.set(account, (this.#released.get(account) ?? 0) + us)
     if (account.heldUs > 0) return
     this.#holding.delete(account)
-    // If nothing waits, the sum must be exactly 0. This removes rounding errors.
+    // If nothing waits, the sum is set to exactly 0, so that rounding errors do not remain.
     if (this.#holding.size === 0) this.#workMs = 0
   }
 
@@ -362,14 +371,14 @@ export class FairShares {
     for (const [network, sender] of this.#senders) {
       if (sender.isIdle) this.#senders.delete(network)
     }
-    // Do not check all senders again soon: doing so for each request would cost more than it saves.
+    // The next sweep must wait for a while. A sweep for each request would cost more than it saves.
     this.#sweepAtMs = nowMs + SENDER_ACTIVE_MS_MAX / SHARES_MAX
     return this.#senders.size < SENDERS_MAX
   }
 
   /**
-   * Returns the level of work, in milliseconds, to which all larger accounts must be cut so that all accounts together
-   * fit into a part of the queue.
+   * Returns the level of work, in milliseconds, to which all larger accounts must be cut so that only `part` of all
+   * waiting work is left.
    */
   #levelOf(part: number): number {
     const nowMs = this.#clock.monotonic()
@@ -392,8 +401,8 @@ export class FairShares {
 }
 
 /**
- * The charges of the requests of one log: those that wait for the next commit, those of the current commit, and those
- * in blocks that are not processed yet. After `chargeMsMax` milliseconds, a charge is released in any case.
+ * The charges for the requests of one log: requests that wait for the next commit, requests of the current commit, and
+ * requests in blocks that are not processed yet. After `chargeMsMax` milliseconds, a charge is released in any case.
  */
 export class ChargeLedger {
   readonly #shares: FairShares
@@ -401,8 +410,8 @@ export class ChargeLedger {
   readonly #chargeMsMax: number
   #filling: Charge[] = []
   /**
-   * The charges of the blocks in the log that are not processed yet, oldest first. Each entry is for the blocks up to
-   * `last`.
+   * The charges for the blocks in the log that are not processed yet, oldest first. An entry covers the blocks after
+   * those of the previous entry, up to `last`.
    */
   #logged: { last: number; readonly atMs: number; readonly charges: Charge[] }[] = []
 
@@ -412,7 +421,7 @@ export class ChargeLedger {
     this.#chargeMsMax = chargeMsMax
   }
 
-  /** Charges an accepted request. */
+  /** Charges an accepted request to its account. */
   add(account: SenderAccount, bytes: number, events: number): void {
     const us = workUs(bytes, events)
     addTo(this.#filling, account, bytes, us)
@@ -447,7 +456,7 @@ export class ChargeLedger {
   /** Releases the charges of the blocks up to this number, because they are processed. */
   processed(through: number): void {
     const count = this.#logged.findIndex(({ last }) => last > through)
-    // `learn` may only use these charges if this process processes all events of the log.
+    // `learn` may use these charges only if this process processes all events of the log itself.
     this.#remove(count < 0 ? this.#logged.length : count, this.#isProcessedHere)
   }
 
@@ -469,7 +478,7 @@ export class ChargeLedger {
   }
 }
 
-/** Adds a request to the account's charge in a list. All requests of an account share one charge. */
+/** Adds a request to the charge of its account in a list. All requests of an account in the list share one charge. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
   if (charge?.list === list) {

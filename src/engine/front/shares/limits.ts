@@ -13,7 +13,7 @@ export const SHARES_MAX = 1000
 /** The time without accepted events of any other sender after which a sender may use the whole queue. */
 export const SENDER_ACTIVE_MS_MAX = 60_000
 /**
- * The highest factor between the measured processing time of a sender's events and its first estimate. A higher one is
- * treated as this one.
+ * The highest value of the measured processing time of a sender's events, divided by the first estimate. A higher one
+ * is treated as this one.
  */
 export const WORK_FACTOR_MAX = 100

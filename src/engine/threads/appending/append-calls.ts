@@ -1,7 +1,7 @@
 /**
- * The calls of the writer thread. The writer thread loads this file instead of the table of all calls, because the
- * dependencies of that table take a quarter of a second to load. The start of the daemon and the first answers to
- * events would have to wait for them.
+ * The calls of the writer thread. The writer thread loads this file instead of the table of all calls. Everything that
+ * the table needs takes a quarter of a second to load, and the start of the daemon and the first answers to events
+ * would have to wait for it.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import { short } from '../call-kinds.ts'

@@ -1,15 +1,16 @@
 /**
  * Append sessions, in which the main thread sends no message for an append. As long as appends follow each other, the
  * writer thread stays in one call, the session. The main thread writes into shared memory which block to append, and
- * wakes the writer thread. The writer thread writes the result into the same memory and wakes the main thread. So a
- * commit copies, transfers and allocates nothing.
+ * wakes the writer thread. The writer thread writes the result into the same memory and wakes the main thread. A commit
+ * therefore copies, transfers and allocates nothing.
  *
  * One word in shared memory says which side has to act, so that neither side misses the other:
  *
- *   WAITING --main thread--> HANDED --thread, when the block is durable--> WAITING
- *   WAITING --thread, after an idle time, or main thread--> CLOSED
+ *   WAITING --main thread hands over a block--> HANDED --writer thread: block is durable--> WAITING
+ *   WAITING --writer thread after an idle time, or main thread--> CLOSED
  *
- * A session also ends when its call ends: a refusal, a failed log or the end of the thread rejects the current append.
+ * A session also ends when its call ends: because an append was refused, because the log has failed, or because the
+ * thread has ended. The current append is then rejected.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import {
@@ -26,15 +27,15 @@ const CLOSED = 2
 /** The index in `words` of the word that says which side has to act. */
 const TURN = 0
 /**
- * The index in `words` of a number that says which memory contains the block (or NO_BLOCK). The next index contains the
- * bytes of the block.
+ * Two further indexes into `words`. At `MEMORY` is the number of the shared buffer that contains the block, or
+ * NO_BLOCK. At `BLOCK_BYTES` is the length of the block in bytes.
  */
 const MEMORY = 1
 const BLOCK_BYTES = 2
 const WORDS = 4
 const NO_BLOCK = -1
 
-/** Indexes into `numbers`. The numbers are the members of `AppendTask` and `AppendResult` with the same names. */
+/** Indexes into `numbers`. Each number is the member of `AppendTask` or `AppendResult` with the same name. */
 const TRIM_THROUGH = 0
 const LAST = 1
 const COMMIT_MS = 2
@@ -45,7 +46,7 @@ const NUMBERS = 4
 export interface AppendSession {
   readonly words: Int32Array
   readonly numbers: Float64Array
-  /** The shared memory in which the block to append may lie. The word `MEMORY` is an index into this list. */
+  /** The shared buffers that can contain a block. The word at `MEMORY` is an index into this list. */
   readonly memories: readonly SharedArrayBuffer[]
 }
 
@@ -77,8 +78,8 @@ export class AppendSessions {
   }
 
   /**
-   * Appends like `LogAppender.append`, one append at a time. If the block is not in shared memory, or if no append came
-   * for a while, this append uses a separate call instead of a session.
+   * Appends like `LogAppender.append`, one append at a time. The append uses a separate call instead of a session if
+   * its block is not in shared memory, or if it follows after a pause.
    */
   async append(task: AppendTask): Promise<AppendResult> {
     try {
@@ -122,8 +123,8 @@ export class AppendSessions {
   }
 
   /**
-   * Resolves with the result of the current append. The call of the session may settle before the wake-up for its last
-   * append arrives, so both are handled here.
+   * Resolves with the result of the current append. Either the wake-up for the append or the end of the session's call
+   * may arrive first, so both settle it.
    */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
@@ -141,8 +142,9 @@ export class AppendSessions {
       }
       const look = (): void => {
         if (open.settle !== settle) return
-        // The writer thread first stores that the append is done, and then calls `notify`. If the thread is delayed
-        // between the two, its `notify` wakes the waiter of the next append, which is not done yet.
+        // The writer thread first stores that the append is done, and then calls `notify`. If it is delayed between the
+        // two, `notify` wakes the waiter of the next append, although that append is not done yet. That waiter must
+        // wait again.
         if (isHanded()) wait()
         else settle()
       }
@@ -159,7 +161,7 @@ export class AppendSessions {
 
 /**
  * The writer thread's side of a session. Performs appends until none has come for a while. Throws the errors of
- * `append` of the log.
+ * `LogAppender.append`.
  */
 export async function serveAppends(
   logOf: (partition: number) => LogAppender,
@@ -168,8 +170,8 @@ export async function serveAppends(
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
-    // No append came in time, so close the session. If an append arrives at this very moment, `turn` returns false, and
-    // the append is still performed.
+    // No append came in time, so the session is closed. If an append arrives at this very moment, `turn` returns false,
+    // and the append is still performed.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
     const log = logOf(numbers[PARTITION] ?? 0)
@@ -206,8 +208,8 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
 }
 
 /**
- * Changes the turn from WAITING to `state` and wakes the other side. Returns false if the turn was not WAITING any
- * more.
+ * Changes the word for the turn from WAITING to `state`, and wakes the other side. Returns false if it was not WAITING
+ * any more.
  */
 function turn({ words }: AppendSession, state: typeof HANDED | typeof CLOSED): boolean {
   if (Atomics.compareExchange(words, TURN, WAITING, state) !== WAITING) return false

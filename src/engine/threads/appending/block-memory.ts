@@ -9,7 +9,7 @@ const PAGE_BYTES = 2 * 1024 * 1024
 interface Page {
   readonly memory: Buffer
   used: number
-  /** The number of copies in this page that are still in use. */
+  /** The number of block copies in this page that are still in use. */
   copies: number
 }
 
@@ -37,7 +37,7 @@ export class BlockMemory {
 
   #pageFor(bytes: number): Page {
     if (this.#filling.used + bytes <= this.#filling.memory.length) return this.#filling
-    // A full page can be reused when the last copy in it is released.
+    // A full page is reused after the last copy in it was released.
     this.#filling =
       bytes > PAGE_BYTES ? newPage(bytes) : (this.#spares.pop() ?? newPage(PAGE_BYTES))
     return this.#filling

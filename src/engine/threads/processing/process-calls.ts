@@ -1,6 +1,6 @@
 /**
  * The calls of the processing thread. The processing thread loads this file instead of the table of all calls, because
- * the dependencies of that table are larger than everything that processing needs.
+ * that table needs more code than all of processing.
  */
 import type { LiveRows } from '../../processor/live-rows.ts'
 import type { LogProcessor } from '../../processor/log-processor.ts'
@@ -18,8 +18,8 @@ export interface ProcessStores {
 }
 
 /**
- * Returns the result of a call that failed, and closes its processor. The next call opens a processor, which continues
- * after the last commit.
+ * Returns the result of a call that failed, and closes its processor. The next call opens a new processor, which
+ * continues after the last commit.
  */
 async function failed(
   stores: ProcessStores,
@@ -27,7 +27,7 @@ async function failed(
   failure: ProcessFailure,
 ): Promise<ProcessResult> {
   const answer = { ...result, isIdle: false, mayFold: false, live: stores.live.take(), failure }
-  // Do not close the processor after a failed commit, because LMDB might wait forever.
+  // After a failed commit, the processor is not closed, because LMDB might wait forever.
   if (failure.kind !== 'broken') await stores.abandon()
   return answer
 }

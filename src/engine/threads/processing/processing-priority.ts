@@ -5,25 +5,25 @@
 import { constants, getPriority, setPriority } from 'node:os'
 
 /**
- * How much the niceness of the processing thread is raised, so that accepting events has priority when all cores are
+ * By how much the niceness of the processing thread is raised, so that accepting events has priority when all cores are
  * busy.
  */
 export const PROCESSING_NICENESS = 15
 /**
- * How much the niceness is raised if this process has no right to lower it again. With 15, a main thread that is never
- * idle would leave processing no CPU time.
+ * By how much the niceness is raised if this process has no right to lower it again later. With 15, a main thread that
+ * is never idle would leave processing no CPU time.
  */
 export const STEADY_NICENESS = 5
 
-/** True if this thread has the right to raise its priority again. Null until that was tried. */
+/** True if this thread has the right to raise its priority again after lowering it. Null until this was tried. */
 let mayRaise: boolean | null = null
 
 /**
- * Sets the priority of the calling thread, which must be the processing thread. If processing is late, it gets the
- * priority of the main thread, otherwise a lower one. Processing becomes late after `lateInMs` milliseconds. Call the
- * returned function from time to time to check this. Linux lets a process raise a priority if the process has
- * CAP_SYS_NICE, or if it is a service and `LimitNICE` allows it. Without this right, the priority is always slightly
- * lower.
+ * Sets the priority of the calling thread, which must be the processing thread. If processing is late, the thread gets
+ * the priority of the main thread, otherwise a lower one. Processing becomes late after `lateInMs` milliseconds. Call
+ * the returned function from time to time, so that it raises the priority then. Linux lets a process raise a priority
+ * if the process has CAP_SYS_NICE, or if it is a service and `LimitNICE` allows it. Without this right, the priority
+ * always stays slightly lower.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs
@@ -43,7 +43,7 @@ function setPriorityOfThread(isLate: boolean): void {
 
 /** Sets the niceness of this thread to that of the main thread plus `more`. Returns whether this succeeded. */
 function isSet(more: number): boolean {
-  // `process.pid` is also the id of the main thread. The id 0 stands for the calling thread.
+  // The ID 0 stands for the calling thread. `process.pid` is also the ID of the main thread.
   const niceness = Math.min(getPriority(process.pid) + more, constants.priority.PRIORITY_LOW)
   try {
     if (getPriority(0) !== niceness) setPriority(0, niceness)

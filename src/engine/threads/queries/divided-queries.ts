@@ -1,10 +1,10 @@
 /**
- * Divides a query among all analytics threads if this is worthwhile. One thread reads the query first. If the query
- * concerns few events, or most of its result is cached, this thread answers it. Otherwise each thread computes a part,
- * and one of them merges the parts and caches the result. If a query of the same shape was divided before, the query is
- * sent to all threads immediately, each for its part. All parts must come from the same state of the store. If they do
- * not, they are computed again, and after some attempts one thread computes the whole query. A repeated query needs no
- * thread as long as nothing was written (kept-answers.ts).
+ * Divides a query among all analytics threads if this is worthwhile. The query is first sent to one thread. If it
+ * concerns few events, or if most of its result is cached, this thread answers it. Otherwise each thread computes a
+ * part, and one of them merges the parts and caches the result. If a query of the same shape was divided before, the
+ * query is sent to all threads immediately, each for its part. All parts must come from the same state of the store. If
+ * they do not, they are computed again, and after some attempts one thread computes the whole query. A repeated query
+ * needs no thread as long as nothing was written (kept-answers.ts).
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -19,7 +19,9 @@ import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
 import type { QueryOutcome, QueryPart, QueryTask } from './query-tasks.ts'
 
-/** The number of attempts to compute all parts from the same state of the store. */
+/**
+ * The number of attempts to get all parts from the same state of the store. Then one thread computes the whole query.
+ */
 const TRIES = 3
 
 /** The pool that carries out queries. */
@@ -48,16 +50,16 @@ type DividedOutcome = Extract<QueryOutcome, { kind: 'divide' }>
 /** Runs queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: QueryPool
-  /** For each query: the thread that answered it last and may have cached its result. */
+  /** For each query, the thread that answered it last, and may have cached its result. */
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
   readonly #kept: KeptAnswers
   /**
-   * A counter that chooses a thread in turn: the thread that merges parts, or that answers a query if it is not
+   * A counter for choosing the threads in turn. The chosen thread merges the parts, or answers a query that is not
    * divided.
    */
   #turns = 0
-  /** For each project and query shape: whether the last such query was divided. */
+  /** For each project and query shape, whether the last such query was divided. */
   readonly #areDivided = new Map<string, boolean>()
 
   constructor(pool: QueryPool, keptAnswersBytesMax?: number) {
@@ -71,12 +73,12 @@ export class DividedQueries {
     })
   }
 
-  /** Call it after the store has changed. Starts to refresh queries that are repeated often. */
+  /** Call it after the store has changed. Begins to refresh the cached results of queries that are often repeated. */
   storeChanged(): void {
     this.#refresher.storeChanged()
   }
 
-  /** Runs a query for which a client waits. Cancels refreshes of other queries. */
+  /** Runs a query for which a client waits. Cancels the refreshes of other queries. */
   async during<Answer>(ask: () => Promise<Answer>, name = ''): Promise<Answer> {
     const end = this.#refresher.beginQuestion(name)
     try {
@@ -121,14 +123,15 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    // Queries that only count go before a query that lists many rows.
+    // Waiting queries that only count run before a query that lists many rows.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
     const shape = `${task.projectId} ${shapeOf(task.query)}`
     const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
     const options = { ...leaving, ...own, weight }
     const turn = this.#turns++ % count
-    // All steps together must not exceed the time limit of one query. The time of waiting for a thread does not count.
+    // All steps together must not exceed the time limit of one query. The limit does not include the time for which a
+    // step waits for a thread.
     let startedAtMs = 0
     const onTurn = (): void => {
       startedAtMs = performance.now()
@@ -196,8 +199,8 @@ export class DividedQueries {
   }
 
   /**
-   * Sends the query to all threads at once, each for its part. If one of them can answer the whole query, the others
-   * are canceled.
+   * Sends the query to all threads at once, each for its part. If one of them can answer the whole query, the work of
+   * the others is canceled.
    */
   #askAll(task: QueryTask, answerer: number, options: CallOptions): Promise<Answered | Divided> {
     const count = this.#pool.analyticsThreads
@@ -227,8 +230,8 @@ export class DividedQueries {
           const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
           const parts = divided.flatMap(({ part }) => part ?? [])
           const by = divided[0]?.by
-          // This happens if the threads saw different states of the store, and only some of these have enough events to
-          // divide the query.
+          // The threads may have seen different states of the store, and only some of these states have enough events
+          // to divide the query.
           if (by === undefined) throw new TypeError('nobody answers')
           resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
         })
@@ -252,7 +255,7 @@ function nameOf(task: QueryTask): string {
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
-/** Returns an `onLeave` for several calls. When the client leaves, it cancels all of them. */
+/** Returns an `onLeave` for several calls. All of them are cancelled when the client leaves. */
 function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false

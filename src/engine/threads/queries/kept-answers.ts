@@ -8,7 +8,7 @@ import { KEPT_ANSWER_BYTES_MAX, KEPT_ANSWERS_BYTES_MAX } from '../limits.ts'
 import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 
 interface KeptAnswer {
-  /** The query to which this is the answer. */
+  /** The query to which `text` is the answer. */
   readonly task: QueryTask
   readonly text: Uint8Array<ArrayBuffer>
   readonly sameUntilMs: number
@@ -23,7 +23,7 @@ export class KeptAnswers {
 
   /**
    * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if writes
-   * cannot be observed.
+   * cannot be noticed.
    */
   constructor(markNow: () => number | null, bytesMax: number = KEPT_ANSWERS_BYTES_MAX) {
     this.#markNow = markNow
@@ -31,7 +31,10 @@ export class KeptAnswers {
     this.#answers = noAnswers(bytesMax)
   }
 
-  /** Returns the text of the current answer, or null if a thread has to compute it. `name` identifies the query. */
+  /**
+   * Returns the text of a cached answer that is still right, or null if a thread has to compute the answer. `name`
+   * identifies the query.
+   */
   find(name: string, { nowMs }: QueryTask): Uint8Array<ArrayBuffer> | null {
     if (this.#mark === null || this.#markNow() !== this.#mark) return null
     const kept = this.#answers.get(name)
@@ -40,8 +43,8 @@ export class KeptAnswers {
   }
 
   /**
-   * Caches an answer that a thread has computed, unless something may have been written in the meantime. `mark` is the
-   * result of `markNow` before the query began.
+   * Caches an answer that a thread has computed. Does nothing if something may have been written in the meantime.
+   * `mark` is the result of `markNow` before the query began.
    */
   keep(name: string, task: QueryTask, outcome: QueryOutcome, mark: number | null): void {
     if (outcome.kind !== 'answer' || outcome.sameUntilMs < task.nowMs || name === '') return

@@ -1,7 +1,7 @@
 /**
- * The result of a query part, packed for the transfer between threads. Small data is copied. Typed arrays that have
- * buffers of their own are transferred. If a query needs the times of each person's events, they are most of the data.
- * Copying these megabytes, twice on each side, would cause a garbage collection in each query.
+ * The result of a query part, packed so that it can be sent between threads. Small data is copied. Typed arrays that
+ * have a buffer of their own are moved. If a query needs the times of each person's events, these arrays are most of
+ * the data. To copy their megabytes, twice on each side, would cause a garbage collection in each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
@@ -17,7 +17,7 @@ export interface PackedPart {
 const COPIED = 0
 const HANDED_OVER = 1
 
-/** Packs a result. Do not use the result afterward. Throws if it is not plain data. */
+/** Packs a result. The caller must not use the result afterward. Throws if it is not plain data. */
 export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()
@@ -25,7 +25,7 @@ export function packPart(found: unknown): PackedPart {
   return { text: writer.releaseBuffer(), lists: writer.lists }
 }
 
-/** Returns the packed result. Its typed arrays are the transferred ones, not copies. */
+/** Returns the result from its packed form. The typed arrays are not copied. */
 export function unpackPart({ text, lists }: PackedPart): unknown {
   const reader = new PartReader(text)
   reader.lists = lists
@@ -46,7 +46,7 @@ class PartWriter extends DefaultSerializer {
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
       this.writeUint32(this.lists.length)
-      // The cast is right: this method is only called for typed arrays with a buffer of their own.
+      // The cast is safe, because this method is called only for typed arrays with a buffer of their own.
       this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }

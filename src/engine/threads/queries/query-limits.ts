@@ -6,11 +6,11 @@ import type { WorkingMemory } from './working-memory.ts'
 /** The data from which the limits of a query are made. */
 interface LimitedTools {
   readonly stores: { readonly queryMsMax: number }
-  /** A word in shared memory. If it is not 0, nobody waits for the query any more. */
+  /** A word in shared memory. A value other than 0 means that nobody waits for the query any more. */
   readonly cancelled: Int32Array
 }
 
-/** Returns the limits of a query. `spentMs` is how much of its time limit other threads have used already. */
+/** Returns the limits of a query. `spentMs` is the part of its time limit that other threads have already used. */
 export function queryLimits(
   { stores, cancelled }: LimitedTools,
   spentMs = 0,

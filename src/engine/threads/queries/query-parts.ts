@@ -1,6 +1,6 @@
 /**
- * If the memory limit of a query is too small for its part of a query, a thread computes the part in several pieces,
- * one after the other. This is slower, because the segments are scanned again for each piece, but it works on a small
+ * If a part of a query needs more memory than a query may use, its thread computes the part in several pieces, one
+ * after the other. This is slower, because the segments are scanned again for each piece, but it works on a small
  * machine.
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -12,12 +12,12 @@ import type { QueryShard } from '../../../rules/queries/query-kind.ts'
 import { QUERY_PIECES_MAX, QUERY_SHAPES_MAX } from '../limits.ts'
 import { type WorkingMemory, WorkingMemoryFullError } from './working-memory.ts'
 
-/** The bytes of memory that a session takes while its events are scanned. */
+/** The number of bytes of memory that each session needs while its events are scanned. */
 const SESSION_BYTES = 120
 
 /**
- * For each query: the number of pieces into which its parts had to be divided. The next run of the query begins with
- * this number.
+ * For each query, the number of pieces into which its parts had to be divided. When the query is sent again, its parts
+ * are divided into this number of pieces from the start.
  */
 export class PieceCounts {
   readonly #counts = new Map<string, number>()
@@ -38,9 +38,9 @@ export interface PartTools {
 }
 
 /**
- * Returns the results of a part, one for each piece. Results of sessions are not merged here: they can be merged only
- * once, on the thread that merges all parts. `part` is null if the query cannot be divided. Throws the errors of
- * `QueryKind.partial`, and 400 `query_too_large`.
+ * Returns the results of a part, one for each piece or already merged. The results of pieces by sessions are not merged
+ * here, because they can be merged only once, on the thread that merges all parts. `part` is null if the query cannot
+ * be divided. Throws the errors of `QueryKind.partial`, and 400 `query_too_large`.
  */
 export function foundInPart(
   planned: PlannedQuery,
@@ -69,7 +69,7 @@ export function foundInPart(
     } catch (error) {
       if (!(error instanceof WorkingMemoryFullError)) throw error
       if (2 * count > QUERY_PIECES_MAX) throw tooLarge()
-      // Keep the results so far, and halve all other pieces: they are probably as large as this one.
+      // The results so far are kept. All remaining pieces are halved, because they are probably as large as this one.
       left = left.flatMap((whole) => halvesOf(part, whole, count))
       count *= 2
     } finally {
@@ -82,9 +82,9 @@ export function foundInPart(
 }
 
 /**
- * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and each event may be a
- * session of its own, so it may begin with several pieces. These pieces follow each other in time, so several of them
- * cost hardly more than one. Any other part is first tried undivided.
+ * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and in the worst case
+ * each event is a session of its own, so such a part may begin with several pieces. They cover periods that follow each
+ * other, so several of them cost hardly more than one. Any other part is first tried undivided.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,
@@ -98,7 +98,8 @@ function piecesAtFirst(
 }
 
 /**
- * Adds the result of a piece. If the results so far can be merged into one that can be merged again later, merges them.
+ * Adds the result of a piece to `found`. Merges it with the result so far, if the merged result can later be merged
+ * again.
  */
 function add(
   result: unknown,
@@ -114,8 +115,8 @@ function add(
 }
 
 /**
- * If there are twice as many pieces, two of them together contain the same events as one piece before. Returns the
- * numbers of these two pieces.
+ * Returns the numbers of the two pieces into which a piece is halved when the number of pieces is doubled. Together,
+ * they contain the same events as the one piece before.
  */
 function halvesOf({ by }: EventPart, piece: number, count: number): readonly number[] {
   return by === 'sessions' ? [2 * piece, 2 * piece + 1] : [piece, piece + count]
@@ -132,7 +133,7 @@ function pieceOf(
   if (part.by !== 'sessions') {
     return { ...part, index: part.index + part.count * piece, count, isPiece }
   }
-  // Divide the part by time: sessions that began at about the same time are in the same segments.
+  // The part is divided by time, because sessions that began at about the same time are in the same segments.
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds = scanner.sessionBounds(context.projectId, range, count)
   return { ...part, index: part.index * pieces + piece, count, bounds, isPiece }

@@ -1,7 +1,7 @@
 /**
- * Refreshes repeated queries, such as those of a dashboard, when events are stored, so that the next request finds its
- * answer ready. No client waits for this work. It is canceled when a client sends any other query, and it may use only
- * a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
+ * Refreshes the results of repeated queries, such as those of a dashboard, when events are stored, so that the next
+ * request finds its answer ready. No client waits for this work. It is canceled when a client sends any other query,
+ * and it may use only a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -41,8 +41,8 @@ interface Running {
 }
 
 /**
- * The outcome of a refresh. `done`: the answer is refreshed. `forgotten`: the query will not be refreshed any more.
- * `given up`: the refresh was canceled and must start again.
+ * The outcome of a refresh. `done`: the answer was refreshed, or the refresh failed. `forgotten`: the query will not be
+ * refreshed any more. `given up`: the refresh was canceled and must start again.
  */
 type Outcome = 'done' | 'forgotten' | 'given up'
 
@@ -52,23 +52,23 @@ export class QueryRefresher<Task> {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #savedMsMax: number
   readonly #queries = new Map<string, RefreshedQuery<Task>>()
-  /** For each thread, the refresh that is running on it. */
+  /** The refresh that is running on each thread. */
   readonly #running = new Map<number, Running>()
   #isDue = false
   #isAtWork = false
   /**
-   * The milliseconds that refreshing may use, as calculated at `#countedAtMs`. Negative if it has used more than its
+   * How many milliseconds refreshing may use, as calculated at `#countedAtMs`. Negative if it has used more than its
    * share.
    */
   #savedMs: number
   #countedAtMs: number
-  /** For each query, how long its last refresh took, in milliseconds. */
+  /** The duration of the last refresh of each query, in milliseconds. */
   readonly #tookMs = new Map<string, number>()
-  /** The number of queries for which clients wait now. */
+  /** The number of queries that clients are waiting for. */
   #asked = 0
   #quietAtMs = 0
 
-  /** For `savedMsMax`, see `QUERY_REFRESH_SAVED_MS_MAX`. */
+  /** `savedMsMax` is explained at its default, `QUERY_REFRESH_SAVED_MS_MAX`. */
   constructor(
     refresh: Refresh<Task>,
     savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX,
@@ -119,7 +119,7 @@ export class QueryRefresher<Task> {
     this.#isAtWork = false
   }
 
-  /** Returns after how many milliseconds refreshing may continue. */
+  /** Returns the number of milliseconds until refreshing may continue. */
   #restMs(): number {
     const nowMs = this.#clock.monotonic()
     const comeMs = (nowMs - this.#countedAtMs) * SHARE
@@ -129,7 +129,7 @@ export class QueryRefresher<Task> {
   }
 
   async #workOn(thread: number): Promise<void> {
-    // Refresh slow queries last, so that most answers are ready if a client asks soon.
+    // Slow queries are refreshed last, so that most answers are ready if a client asks soon.
     const left = [...this.#queries]
       .filter(([, query]) => query.thread === thread)
       .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
@@ -138,9 +138,9 @@ export class QueryRefresher<Task> {
       while (this.#asked > 0 || this.#clock.monotonic() < this.#quietAtMs) await pause(QUIET_MS)
       const isOld = this.#clock.monotonic() - query.askedAtMs > QUERY_REFRESH_MS_MAX
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
-      // Keep the query if a client has sent it again in the meantime.
+      // If a client has sent the query again in the meantime, the query is kept.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
-      // If newer events have arrived, all queries are due again anyway.
+      // If newer events have arrived, all queries are refreshed again anyway.
       if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
@@ -165,7 +165,7 @@ export class QueryRefresher<Task> {
       )
       return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // The refresh was refused. If the reason persists, the next client gets the error.
+      // The refresh was refused. If the reason persists, the next client that sends the query gets the error.
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)

@@ -40,7 +40,7 @@ const DIVIDED_FROM = {
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
 
 type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
-  /** How much of the query's time limit other threads have used already, in milliseconds. */
+  /** How many milliseconds of the query's time limit other threads have already used. */
   readonly spentMs?: number
   /**
    * The experiment that the query is about, as it is stored. Undefined if the query is not about an experiment, or if
@@ -54,11 +54,13 @@ export interface QueryTask extends QueryFacts {
   /** The query as the client sent it. */
   readonly query: unknown
   readonly format: AnswerFormat
-  /** `again`: the query was sent before. `ahead`: no client waits, and only a cached result is to be refreshed. */
+  /**
+   * `again`: a client has sent the query before. `ahead`: no client waits, and only a cached result is to be refreshed.
+   */
   readonly asked?: 'again' | 'ahead'
 }
 
-/** Used if a query is sent to all threads at once: the part that this thread computes if the query is divided. */
+/** Tells a thread which part to compute if the query is divided. Used if a query is sent to all threads at once. */
 export interface QueryTurn {
   readonly index: number
   readonly count: number
@@ -78,8 +80,8 @@ export type QueryOutcome =
       readonly kind: 'answer'
       readonly text: Uint8Array<ArrayBuffer>
       /**
-       * Until this time, only writes can change the answer, apart from the time that is part of the answer. 0: the
-       * answer may change at any time.
+       * Until this time, the answer changes only if something is written, apart from the time that the answer contains.
+       * If 0, the answer may change at any time.
        */
       readonly sameUntilMs: number
     }
@@ -90,26 +92,25 @@ export type QueryOutcome =
 /** The result of one part of a query, and the state of the store from which it was computed. */
 export interface QueryPart {
   readonly state: string
-  /** True if the part depends only on events and their owners. */
+  /** True if the part depends only on events and their owners, and not on properties of persons. */
   readonly isLasting: boolean
   /**
-   * The results, one for each piece of the part. They are plain data, and only the kind of the query knows their
-   * structure. They are packed: the main thread passes them on, and would otherwise have to deserialize and serialize
-   * large data.
+   * The results of the pieces of the part. They are plain data, whose structure only the kind of the query knows. They
+   * are packed, because the main thread only passes them on, and unpacking large data there would take time.
    */
   readonly found: readonly PackedPart[]
 }
 
 /**
- * The outcome of a merge. `stale`: the store has changed since the parts were computed, and the answer needs the
- * current state.
+ * The outcome of a merge. `stale` means that the store has changed since the parts were computed, and that the answer
+ * needs the current state.
  */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
- * Answers a query. If the query reads so many events that it should be divided, returns how to divide it, with the
- * result of the part that is given by `turn`. A query is not divided if this thread has cached most of its result.
- * Throws `ServiceError`: 400, and the errors of `EventScanner.scan`.
+ * Answers a query. If the query reads so many events that it should be divided, returns how to divide it, and the
+ * result of the part that `turn` asks for. A query is not divided if this thread has cached most of its result. Throws
+ * 400, and the errors of `EventScanner.scan`.
  */
 export function runQuery(
   tools: LongTools,
@@ -151,9 +152,9 @@ export function runQuery(
 const QUARTER_MS = 15 * 60_000
 
 /**
- * Returns the time until which the time range of a query stays the same, or 0. Compares the plan for now with the plan
- * for the end of the current quarter of an hour. If both are equal, so are all plans in between, because the time
- * bounds of a query never move back.
+ * Returns the time until which the time range of a query stays the same, or 0 if it may change at any time. Compares
+ * the plan for now with the plan for the end of the current quarter of an hour. If both are equal, so are all plans in
+ * between, because the time bounds of a query never move back.
  */
 function sameUntilMs(
   { query, nowMs }: QueryTask,
@@ -185,8 +186,8 @@ function partOf(
 }
 
 /**
- * Merges all parts into an answer, and caches the results that may be cached. The parts must come from the same state
- * of the store. Throws the errors of `runQuery`.
+ * Merges all parts into an answer, and caches the merged result if possible. The parts must come from the same state of
+ * the store. Throws the errors of `runQuery`.
  */
 export function mergeQuery(
   tools: LongTools,
@@ -230,8 +231,8 @@ export interface CohortChanges extends MemberChanges {
 }
 
 /**
- * Calculates the members of a cohort with a rule on behavior. Returns null if there is no such cohort. Throws the errors
- * of `EventScanner.scan`.
+ * Calculates the members of a cohort with a rule on behavior. Returns null if there is no such cohort. Throws the
+ * errors of `EventScanner.scan`.
  */
 export function runCohortMembers(
   tools: LongTools,
@@ -250,12 +251,14 @@ export interface ExposedTask extends QueryFacts {
   readonly experiment: ExperimentDefinition
 }
 
-/** Returns a distinct ID number of each exposed person. Throws the errors of `exposedMembers`. */
+/** Returns one distinct ID number of each exposed person. Throws the errors of `exposedMembers`. */
 export function runExposedMembers(tools: LongTools, task: ExposedTask): Uint32Array<ArrayBuffer> {
   return exposedMembers(task.experiment, open(tools, task, null).shard)
 }
 
-/** Opens the snapshot for a query, and returns the context of the project with it. */
+/**
+ * Opens a snapshot for a query. Returns it with the settings of the project, and with the tools for computing parts.
+ */
 function open(
   tools: LongTools,
   facts: QueryFacts,

@@ -26,12 +26,12 @@ type DividedShard = QueryShard & { readonly part: EventPart }
 interface RememberedPart {
   /** The state of the store from which the result was computed. */
   readonly state: string
-  /** Identifies the events that the result includes, and the state of their owners. */
+  /** Identifies the events that the result includes, and the owners that these events had. */
   readonly known: KnownEvents
   readonly found: unknown
-  /** The estimated bytes of the result and of its page. */
+  /** The estimated number of bytes of the result and of `page`. */
   bytes: number
-  /** The last answer that was made from the result, without the members that all answers have. */
+  /** The last answer that was made from the result. Members that every answer has, such as its time, are not in it. */
   page?: RememberedPage
 }
 
@@ -57,8 +57,8 @@ export class RememberedParts {
   }
 
   /**
-   * Returns the result of a query over all events: the cached result, extended by newer events. Returns null if nothing
-   * is cached, or if it is better to compute the whole result again. Throws the errors of `EventScanner.scan`.
+   * Returns the result of a query over all events: the cached result, to which newer events were added. Returns null if
+   * nothing is cached, or if it is better to compute the whole result again. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
     const part = wholePart(planned, shard)
@@ -85,7 +85,7 @@ export class RememberedParts {
 
   /**
    * Caches the result of a query over all current events. `isLasting` is true if the result depends only on events and
-   * their owners.
+   * their owners, and not on properties of persons.
    */
   keep(
     planned: PlannedQuery,
@@ -96,7 +96,7 @@ export class RememberedParts {
     const { scanner, context } = shard
     const part = wholePart(planned, shard)
     if (part === null) return
-    // Do not cache a result that may change without new events.
+    // A result that may change without new events is not cached.
     if (part.by !== 'sessions' && !isLasting) return
     if (part.by === 'persons' && planned.kind.without === undefined) return
     const name = nameOf(planned, shard, part)
@@ -118,7 +118,7 @@ export class RememberedParts {
   }
 
   /**
-   * Makes the answer of a query, without the members that all answers have, from the result over all events. If nothing
+   * Makes the answer of a query from the result over all events, without the members that every answer has. If nothing
    * has changed, returns the last answer again. Throws the errors of `QueryKind.page`.
    */
   page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
@@ -168,15 +168,16 @@ function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: E
 }
 
 /**
- * Returns a text that identifies the state of the store. If it differs from an earlier text, anything may have changed.
+ * Returns a text that identifies the state of the store. If two texts are equal, nothing has changed between the two
+ * calls.
  */
 function stateOf({ scanner, context }: QueryShard): string {
   return scanner.extent(context.projectId).state
 }
 
 /**
- * Adds the newer events to a result. Only for queries in which owners do not matter before the answer is made from the
- * result.
+ * Adds the newer events to a result. Call it only for queries that do not look at the owners of events until the answer
+ * is made from the result.
  */
 function withNewEvents(
   { known, found }: RememberedPart,
@@ -191,8 +192,8 @@ function withNewEvents(
 }
 
 /**
- * Updates a result for some persons: those who have newer events, or gained or lost a distinct_id. Their contribution
- * is computed again from all of their events.
+ * Updates a result for the persons who have newer events, or who gained or lost a distinct_id. Their former
+ * contribution is removed, and a new one is computed from all of their events.
  */
 function withNewPersons(
   { known, found }: RememberedPart,
@@ -214,9 +215,7 @@ function withNewPersons(
   return rest === null ? null : kind.merge(plan, [rest, theirs(now.through, {})], scanner)
 }
 
-/**
- * Returns an array with a 1 at each person number of a list, and 0 elsewhere. It has an entry for every person number.
- */
+/** Returns an array with one entry for each person number: 1 for the numbers in the list, and 0 for all others. */
 function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint8Array {
   const { lastPerson } = scanner.extent(context.projectId)
   const marks = new Uint8Array(persons.reduce((most, one) => Math.max(most, one), lastPerson) + 1)
@@ -224,7 +223,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Writes a 1 for each person that has an event after a sequence number. */
+/** Sets the entry of each person that has an event after a sequence number to 1. */
 function markPersonsAfter(
   after: number,
   range: DateRange | null,
@@ -246,7 +245,7 @@ function pageBytes({ name, page }: RememberedPage): number {
   return 2 * (name.length + JSON.stringify(page).length)
 }
 
-/** Returns the estimated bytes of plain data in memory. */
+/** Returns an estimate of the number of bytes that plain data occupies in memory. */
 function bytesOf(value: unknown): number {
   if (typeof value === 'string') return 24 + value.length * 2
   if (typeof value !== 'object' || value === null) return 8

@@ -1,7 +1,7 @@
 /**
- * Measures the memory of one query: how much the heap and the buffers of its thread have grown since it began. This
- * covers every kind of memory without counting objects. A query that exceeds its limit is stopped, and then computed in
- * smaller pieces, one after the other (query-parts.ts).
+ * Measures the memory of one query: how much the heap and the buffers of its thread have grown since the query began.
+ * This covers every kind of memory without counting objects. A query that exceeds its limit is stopped, and then
+ * computed in smaller pieces, one after the other (query-parts.ts).
  */
 import { collectGarbage } from '../../../base/memory/garbage.ts'
 import { ownMemory } from '../../../base/memory/memory-board.ts'
@@ -13,21 +13,24 @@ export class WorkingMemoryFullError extends Error {
 }
 
 /**
- * If a garbage collection has freed enough, the next one waits until the memory has grown by this fraction of the
- * limit.
+ * If a garbage collection was enough to stay below the limit, the next one waits until the memory has grown by this
+ * share of the limit.
  */
 const LOOK_AGAIN_SHARE = 1 / 4
 
 /** The memory of the query that a thread is running. */
 export class WorkingMemory {
   readonly bytesMax: number
-  /** Returns the bytes of caches on the thread, which do not count as memory of the query. */
+  /** Returns the number of bytes of the caches on the thread, which do not count as memory of the query. */
   readonly #cachedBytes: () => number
   readonly #atStart: number
   #lookAtMs = 0
-  /** Collect garbage when the memory has grown by this number of bytes. */
+  /** Garbage is collected when the memory has grown by this number of bytes. */
   #collectFrom: number
-  /** If false, the limit is not checked: the query cannot be divided, so it may use as much memory as it needs. */
+  /**
+   * True while the limit is checked. If a query cannot be divided, the limit is not checked, and the query may use as
+   * much memory as it needs.
+   */
   isLimited = false
 
   constructor(bytesMax: number, cachedBytes: () => number) {
@@ -47,8 +50,7 @@ export class WorkingMemory {
     collectGarbage()
     let bytes = this.#taken() - this.#atStart
     if (bytes >= this.bytesMax) {
-      // Collect twice: V8 frees the memory of collected buffers in another thread, and the second collection waits for
-      // that.
+      // V8 frees the memory of collected buffers in another thread. A second collection waits until that is done.
       collectGarbage()
       bytes = this.#taken() - this.#atStart
     }

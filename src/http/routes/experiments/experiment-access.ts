@@ -33,7 +33,10 @@ export interface ExperimentServices extends FlagServices, OrganizationServices, 
     PersonServices['queries'] &
     ExposureQueries
   readonly flags: FlagServices['flags']
-  /** Returns the refusal of changes that machines of an older version cannot read, or null if there is no such machine. */
+  /**
+   * Returns the error that refuses a change while the cluster has machines of an older version, which could not read
+   * the change. Returns null if there is no such machine.
+   */
   readonly mixedRefusal: () => ServiceError | null
 }
 
@@ -50,12 +53,12 @@ export function placeInPath(call: ExperimentCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns the experiment named in the path, even if it is deleted. Throws 404 `not_found`. */
+/** Returns the experiment named in the path, even if it is deleted. Throws 404 `not_found` if there is none. */
 export async function experimentInPath(call: ExperimentCall): Promise<ExperimentView> {
   return existing(await ask(call, 'getExperiment', placeInPath(call)), UNKNOWN)
 }
 
-/** Returns the experiment named in the path, unless it is deleted. Throws 404 `not_found`. */
+/** Returns the experiment named in the path. Throws 404 `not_found` if there is none, or if it is deleted. */
 export async function visibleExperiment(call: ExperimentCall): Promise<ExperimentView> {
   const view = await experimentInPath(call)
   return existing(view.experiment.isDeleted ? null : view, UNKNOWN)

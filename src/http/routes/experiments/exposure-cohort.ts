@@ -1,4 +1,6 @@
-/** Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort". */
+/**
+ * Makes the cohort of an experiment's exposed persons. Source: docs/compatibility/experiments.md, "Exposure cohort".
+ */
 import { ServiceError } from '../../../base/errors.ts'
 import { addMembers } from '../../../engine/front/cohort-members.ts'
 import { hasScope, scopesIn } from '../../../rules/access/scopes.ts'
@@ -9,7 +11,7 @@ import { NAME_UNITS_MAX } from '../limits.ts'
 import { changed, type PersonServices } from '../persons/person-services.ts'
 import { changeExperiment, type ExperimentCall, requireFlagEdit } from './experiment-access.ts'
 
-/** The experiments of each daemon whose cohort is being created, as `project/experiment`. */
+/** The experiments whose cohort is being created, as texts `project/experiment`. The key stands for the daemon. */
 const creating = new WeakMap<object, Set<string>>()
 
 /**
@@ -40,7 +42,7 @@ async function create(call: ExperimentCall, view: ExperimentView): Promise<Cohor
   const { id, fields } = view.experiment
   const { exposure_cohort: formerId = null, start_date: startDate } = fields
   const distinctIds = await exposedIds(call, view)
-  // A machine of an older version would leave the members out, and would then have another cohort for good.
+  // A machine of an older version would store the cohort without its members, and would never correct this.
   const refusal = services.refusal() ?? services.mixedRefusal()
   if (refusal !== null) throw refusal
   const cohort = {
@@ -54,7 +56,8 @@ async function create(call: ExperimentCall, view: ExperimentView): Promise<Cohor
   const { id: cohortId } = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
   const deleted = { kind: 'update_cohort', id: cohortId, changes: { deleted: true } } as const
   try {
-    // The entry that is stored with the change of the experiment names the experiment. This one names the cohort.
+    // The audit entry that is stored with the change of the experiment names the experiment. This entry names the
+    // cohort.
     const entry = request.audit?.entry()
     if (entry !== undefined) {
       const objectId = `cohort ${cohortId}`
@@ -68,13 +71,13 @@ async function create(call: ExperimentCall, view: ExperimentView): Promise<Cohor
     await changeExperiment(call, set)
     return made
   } catch (error) {
-    // Nothing would refer to the cohort. If it cannot be deleted now, it does no harm.
+    // The experiment does not refer to the cohort, so the cohort is deleted. If that fails, the cohort does no harm.
     await services.commands.run(projectId, actor, deleted).catch(() => undefined)
     throw error
   }
 }
 
-/** Runs `action` unless another one runs for the same experiment: each may scan many events. Throws 400. */
+/** Runs `action`. Throws 400 if `action` still runs for the same experiment, because each call may scan many events. */
 async function alone<Result>(
   { services, projectId }: ExperimentCall,
   id: number,

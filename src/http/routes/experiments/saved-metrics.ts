@@ -47,7 +47,7 @@ export const SAVED_METRIC_RESOURCE: Resource<ExperimentServices> = {
       body: SAVED_METRIC_DRAFT,
       errors: ['unique'],
       async make(call) {
-        // Machines of an older version have no table for saved metrics.
+        // A machine of an older version has no table for saved metrics, so none is created while such a machine runs.
         const refusal = call.services.mixedRefusal()
         if (refusal !== null) throw refusal
         const { name, description, query } = call.body()

@@ -1,6 +1,7 @@
 /**
- * The scheduled changes that are copied with a flag. Conditions that they add name cohorts and other flags, like a flag
- * that is copied. Source: docs/compatibility/flags.md, "Copies of feature flags".
+ * The scheduled changes that are copied with a flag. A change that adds a condition may refer to cohorts and other
+ * flags. In the copy, these references are replaced as in the flag itself. Source: docs/compatibility/flags.md, "Copies
+ * of feature flags".
  */
 import { isObject, isSameJson, type JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
@@ -24,13 +25,14 @@ export interface PortableChange {
   readonly request: ScheduleRequest & { readonly payload: JsonObject }
   /** The time from which a recurring change counts its intervals. Undefined if the change is made once. */
   readonly anchorMs: number | undefined
-  /** The conditions that it adds, as the filters of a flag in a file. Null if it adds none. */
+  /** The conditions that the change adds, as the filters of a flag in a file. Null if it adds none. */
   readonly conditions: JsonObject | null
 }
 
 /**
- * Returns the scheduled changes to copy with a flag. Changes that wait for a person are left out: halted ramps and
- * paused recurring changes. Of a ramp that has begun, the steps that are left are copied.
+ * Returns the scheduled changes to copy with a flag. Halted ramps and paused recurring changes are left out, because
+ * somebody must first decide whether they continue. If a ramp has already made some of its steps, only the other steps
+ * are copied.
  */
 export function portableChanges(
   changes: readonly ScheduledChange[],
@@ -57,7 +59,10 @@ export function portableChanges(
   })
 }
 
-/** Returns the request that schedules a copied change, and the reasons why its conditions cannot be stored. */
+/**
+ * Returns the request that schedules a copied change in the target project. `faults` are the reasons why the conditions
+ * of the change cannot be stored there.
+ */
 export function requestOf(
   { request, conditions }: PortableChange,
   names: NamedObjects,
@@ -71,9 +76,9 @@ export function requestOf(
 }
 
 /**
- * Returns the scheduled change of a target that a former copy has made of the same change, or undefined. A ramp is
- * recognized by its condition and its guards, because its time and the steps that are left depend on the time of the
- * copy. This includes a halted ramp, because a person decides whether it goes on.
+ * Returns the scheduled change of the target that an earlier copy has made from the same change, or undefined. Two
+ * ramps are the same if their condition and their guards are equal, because the time of a copied ramp and its remaining
+ * steps depend on when it was copied. A halted ramp counts too, so that it is not started again by a second copy.
  */
 export function scheduledAlready(
   request: PortableChange['request'],
@@ -94,7 +99,7 @@ export function scheduledAlready(
   })
 }
 
-/** Returns a ramp without its steps, or null if the payload has another operation. */
+/** Returns a ramp without its steps, or null if the payload is no ramp. */
 function rampOf({ operation, value }: JsonObject): JsonObject | null {
   if (operation !== 'ramp' || !isObject(value)) return null
   const { steps: _, ...plan } = value
@@ -127,8 +132,8 @@ function payloadOf({ payload, ramp }: ScheduledChange): JsonObject {
 }
 
 /**
- * Returns the time of a step as the seconds after the step before it, if both have a time. In the copy, the step before
- * it may be made later than planned, and must last as long all the same.
+ * Returns the time of a step, as the number of seconds after the step before it if both have a fixed time. The copy may
+ * begin later than planned, but each step then still lasts as long as planned.
  */
 function lasting(time: JsonObject, steps: readonly RampStep[], index: number): JsonObject {
   const [beforeMs, atMs] = [steps[index - 1]?.atMs ?? null, steps[index]?.atMs ?? null]

@@ -49,8 +49,8 @@ export type CopyServices = FlagServices &
   PersonServices & { readonly queries: Pick<OrganizationPort, 'organization'> }
 
 /**
- * During a rehearsal, the target project is assumed to have the missing cohorts, with numbers from here on. No stored
- * cohort has such a number.
+ * A rehearsal assumes that the missing cohorts already exist in the target project, and numbers them from here on. No
+ * stored cohort has such a number.
  */
 const FIRST_ASSUMED_ID = 999_999_999_000_000
 
@@ -183,14 +183,14 @@ interface Source {
   readonly changes: readonly PortableChange[]
 }
 
-/** A target project before the copy. */
+/** A target project, and what must be copied to it. */
 interface Target {
   readonly set: FlagSet
   /** The flags to copy, in the form in which files contain flags. */
   readonly flags: readonly JsonObject[]
   /** The names of the cohorts that the flags and their scheduled changes refer to. */
   readonly cohorts: readonly string[]
-  /** The cohorts that the target lacks. Each comes after the cohorts that it refers to. */
+  /** The cohorts that the target lacks. A cohort comes after all cohorts that it refers to. */
   readonly missing: readonly FlagCohort[]
 }
 
@@ -207,7 +207,7 @@ function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
   return isOpen && hasScope(scopesIn(grant, id), scope)
 }
 
-/** Returns the request as if it were made in another project, with the level that the user has there. */
+/** Returns the request as if it were made in another project. The user has the level that applies in that project. */
 function callIn({ services, nowMs, grant }: FlagCall, projectId: number) {
   return { services, nowMs, user: userOf(grantIn(grant, projectId)) }
 }
@@ -271,8 +271,8 @@ async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonO
   const { services, request, actor, nowMs } = call
   const { projectId, timezone } = set
   const { flags, missing } = targetOf(call, source, set)
-  // The change of the flags is rehearsed before the cohorts are created. If it failed later, cohorts that no flag uses
-  // would remain.
+  // The change of the flags is rehearsed before the cohorts are created. Otherwise, if the change failed, cohorts that
+  // no flag uses would remain.
   const assumed = assumedCohorts(source, set, missing)
   requirePossible(
     await services.queries.planFlags(
@@ -314,7 +314,7 @@ function requireStorable({ changes, flag }: Source, names: NamedObjects): void {
   requirePossible({ faults: details.map((detail) => ({ key: flag.key, detail: `${detail}.` })) })
 }
 
-/** Returns the names of a target that has further cohorts. */
+/** Returns the names and numbers in the target, including those of the `added` cohorts. */
 function namesAfter(
   { cohorts, groupTypes }: FlagSet,
   added: readonly FlagCohort[],
@@ -324,7 +324,10 @@ function namesAfter(
   return namesIn({ cohorts: all, groupTypes }, flagNumber)
 }
 
-/** Returns the number of a flag of the target. A flag that is copied too has none yet, so any number stands for it. */
+/**
+ * Returns the number of a flag of the target. If the flag does not exist yet because it is copied, too, returns a
+ * number that stands for it. Returns null if there is no such flag.
+ */
 function keyNumber(set: FlagSet, copied: readonly JsonObject[], key: string): number | null {
   const known = set.flags.find((one) => one.key === key)?.id
   return known ?? (copied.some((one) => one['key'] === key) ? FIRST_ASSUMED_ID : null)
@@ -340,7 +343,7 @@ async function copySchedule(
   if (changes.length === 0) return
   const readNewestFirst = () => services.queries.scheduledChanges(projectId, flagId)
   let known = await readNewestFirst()
-  // Each change of the target is the copy of one change of the source only.
+  // Each scheduled change of the target matches at most one scheduled change of the source.
   const matched = new Set<number>()
   const create = async (change: PortableChange): Promise<void> => {
     const { request: wanted } = requestOf(change, names)
@@ -366,7 +369,7 @@ async function copySchedule(
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'conflict') throw error
       known = await readNewestFirst()
-      // Another request has scheduled a change of the flag, which may be the same.
+      // If another request has scheduled a change of the flag in the meantime, it may be the same change.
       if ((known[0]?.id ?? 0) <= newestId) throw error
       await create(change)
     }
@@ -423,7 +426,7 @@ function targetOf(
   const keys = new Set([flag.key])
   const planned = changes.map(({ conditions }) => conditions).filter((one) => one !== null)
   const referring = [...flags, ...planned]
-  // The list grows while it is read, so that it also takes the dependencies of dependencies.
+  // The loop also visits the flags that it appends, so that the dependencies of dependencies are copied, too.
   for (const one of referring) {
     if (!hasDependencies) break
     for (const key of dependenciesOfPortable(one)) {
@@ -438,7 +441,7 @@ function targetOf(
   }
   if (referring.some(hasNumbers)) {
     const detail =
-      'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Rename or remove it first.'
+      'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Remove the condition, or rename the cohort.'
     throw new ServiceError('invalid_input', detail)
   }
   for (const key of keys) {
@@ -457,9 +460,10 @@ function targetOf(
 }
 
 /**
- * Adds a cohort that the target lacks to `missing`, after the cohorts that its rule refers to. `above` contains the
- * names of the cohorts whose rules have led to it. Throws 400 for a static cohort, and for a rule that refers to a
- * deleted cohort, to a cohort whose rule leads back, or to a cohort whose name another cohort has.
+ * Appends a cohort that the target lacks to `missing`, after the cohorts that its rule refers to. `above` contains the
+ * names of the cohorts whose rules have led to it. Throws 400 if the members of the cohort are stored: if it is static
+ * or selects persons by their events. Also throws 400 if its rule refers to a deleted cohort, leads back to the cohort
+ * itself, or refers to a cohort whose name is not unique.
  */
 function addMissing(
   name: string,
@@ -472,13 +476,13 @@ function addMissing(
   const cohort = named(from, name)
   if (cohort === undefined) return
   if (cohort.isStatic) {
-    const detail = `The target lacks the cohort ${JSON.stringify(name)}, which is static or selects persons by their events. Its persons belong to one project, so create it there first.`
+    const detail = `The target lacks the cohort ${JSON.stringify(name)}, which is static or selects persons by their events. Its persons belong to one project, so create the cohort in the target first.`
     throw new ServiceError('invalid_input', detail)
   }
   const path = [...above, name]
   for (const id of cohortsOfTree(cohort.filters['properties'])) {
-    // In the target, the number of a cohort stands for another cohort or for none, so the name must identify the
-    // cohort.
+    // The same number may stand for another cohort in the target, so the cohort is found by its name. The name must be
+    // unique.
     const other = from.cohorts.get(id)
     const isClear =
       other !== undefined &&
@@ -520,7 +524,7 @@ function withCohortNames(tree: unknown, { cohorts }: FlagSet): unknown {
   )
 }
 
-/** Returns the missing cohorts with assumed numbers, so that a rehearsal can treat them as if the target had them. */
+/** Returns the missing cohorts with assumed numbers, so that a rehearsal can treat them as if they existed. */
 function assumedCohorts(
   { set: from }: Source,
   set: FlagSet,
@@ -535,7 +539,7 @@ function assumedCohorts(
   })
 }
 
-/** Creates the missing cohorts. Returns their numbers by the numbers of the cohorts of the source. */
+/** Creates the missing cohorts. Returns a map from the cohort's number in the source to its number in the target. */
 async function createCohorts(
   call: CopyCall,
   { set: from }: Source,

@@ -231,7 +231,8 @@ function jsonOf(name: string, what: string) {
 }
 
 /**
- * Decides all flags for one user. These decisions are not counted as usage, because somebody only looks at the values.
+ * Decides all flags for one user. The decisions are not counted as usage of the flags, because somebody only inspects
+ * them.
  */
 async function lookUp(
   { services, projectId, nowMs }: FlagCall,

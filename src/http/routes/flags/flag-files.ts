@@ -77,7 +77,7 @@ export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
   }),
 ]
 
-/** Returns the file with all flags, or null if it is so long that the main thread must not write it. */
+/** Returns the file with all flags. Returns null if the file is so long that a worker thread must write it. */
 function shortFile(set: FlagSet): string | null {
   const texts: string[] = []
   let units = 0

@@ -25,7 +25,7 @@ export function listFlags(call: FlagCall): Answer {
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** Returns flags as JSON. If they exceed the largest size of a page, the rest is left out. */
+/** Returns the JSON of each flag. The list ends where the page reaches its largest size. */
 function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   const texts: string[] = []
   let units = 0
@@ -85,8 +85,8 @@ function creatorTest(text: string | null): FlagTest | null {
 }
 
 /**
- * Returns the test for a filter whose value is a JSON list. Returns null, so that the filter is ignored, for any other
- * value.
+ * Returns the test for a filter whose value must be a JSON list. Returns null for any other value. The filter is then
+ * ignored.
  */
 function listTest(
   text: string | null,

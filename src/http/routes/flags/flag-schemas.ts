@@ -19,7 +19,7 @@ import * as is from '../../server/schema.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { PROPERTY_FILTER } from '../persons/question-schemas.ts'
 
-/** A list of names. They are tags, flag keys or contexts. */
+/** A list of texts: tags, flag keys or evaluation contexts. */
 export const NAMES = is.list(is.TEXT)
 /** Where a flag may be evaluated: in clients, in servers, or in both. */
 export const RUNTIME = is.choice('all', 'client', 'server')
@@ -87,7 +87,8 @@ export const FEATURE_FLAG = is.namedObject(
     key: is.TEXT,
     ...FIELDS,
     filters: FILTERS,
-    // Each change may add as many dashboards as one body may name, so the list has no limit.
+    // The list has no limit. One body may name only a limited number of dashboards, but each change can add as many
+    // again.
     analytics_dashboards: is.list(is.WHOLE),
     created_by: is.nullable(USER_SUMMARY),
     last_modified_by: is.nullable(USER_SUMMARY),
@@ -165,7 +166,7 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   ),
 })
 
-/** How often the evaluations of a flag had each result, by hour. */
+/** For each hour and each value of a flag, how often an evaluation returned this value. */
 export const USAGE = is.namedObject('FlagUsage', {
   results: is.list(
     is.object({
@@ -198,7 +199,7 @@ export const USAGE_OF_FLAGS = is.namedObject('FlagsUsage', {
   ),
   since: is.about(is.TIME, 'When counting began.'),
 })
-/** A change of a flag that is only rehearsed, in the body of a request. */
+/** The body of a request that rehearses a change of a flag without making it. */
 export const REHEARSED = is.named(
   'FlagRehearsalDraft',
   is.openObject(
@@ -228,7 +229,7 @@ const FLIP = {
   ),
   to_condition: is.about(CONDITION_INDEX, 'Index of the condition that matches after the change.'),
 }
-/** Whom a change of a flag would affect. */
+/** How a change of a flag would affect persons or groups, estimated from a sample of them. */
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
   is_new: is.about(is.BOOLEAN, 'True if no flag has this key.'),
   group_type_index: is.about(CONDITION_INDEX, 'The group type, or null if persons were evaluated.'),
@@ -277,7 +278,7 @@ export const PLAN_WISH = is.named(
     },
   ),
 )
-/** The changes that the flags in files would make. */
+/** A plan: the changes that the flags in files would make. */
 export const PLAN = is.namedObject('FlagPlan', {
   flags: is.about(
     is.list(

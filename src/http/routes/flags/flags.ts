@@ -177,7 +177,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
   ],
 }
 
-/** Returns the arguments of the call with which the worker pool counts the users of a flag's conditions. */
+/** Returns the arguments of the call with which the worker pool counts the users who match a condition. */
 function countTask({ request, services, projectId, nowMs }: FlagCall) {
   const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
   const task = { projectId, timezone, nowMs, body: request.jsonBytes() }

@@ -42,7 +42,7 @@ export const IDENTITY_ROUTES = collection({
   },
   show: identityBody,
   remove: {
-    says: 'Unlinks the accounts of a member, whose sessions with them end.',
+    says: 'Unlinks all accounts of a member. Sessions that were started with them end.',
     run(call) {
       const member = memberInPath(call)
       requireRank(call.user, member.level)

@@ -90,7 +90,7 @@ const WRITER = callerWith('personal_api_key:write')
 const route = routesOf<OrganizationServices>(KEYS, READER, WRITER)
 const collection = collectionOf<OrganizationServices>(KEYS, READER, WRITER)
 
-/** A key, and its text if it was just created or rolled. */
+/** A key. `text` is the secret itself if the key was just created or rolled, and otherwise null. */
 interface ShownKey {
   readonly key: PersonalKeyView
   readonly text: string | null
@@ -140,7 +140,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
         if (changes.scopes !== undefined || changes.projectIds !== undefined) {
           // A key must not take rights away from a key that has more rights.
           requireContained(call.grant, before, 'change the rights of a key')
-          requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
+          requireContained(call.grant, { ...before, ...changes }, 'turn a key into one')
         }
         return { key: await change(call, 'changeKey', { id: before.id, changes }), text: null }
       },
@@ -185,8 +185,8 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   const refuse = (lack: string): never => {
     throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
-  // Both keys belong to the same user, whose level limits the rights of both. The level may rise again later, so the
-  // rights are compared without it.
+  // Both keys belong to the same user. The level of the user limits both in the same way, and may rise later. The
+  // rights are therefore compared without this limit.
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { keyProjectIds: projectIds, expiresAtMs } = grant

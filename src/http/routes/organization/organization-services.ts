@@ -82,7 +82,7 @@ export interface OrganizationServices extends RouteServices {
     /** Returns a flag of a project, even if it is deleted. Returns null if there is no such flag. */
     flagById(projectId: number, id: number): Flag | null
   }
-  /** Returns how many events and bytes were accepted today for a project. */
+  /** Returns how many events, and how many bytes of events, were accepted today for a project. */
   readonly usageOf: (projectId: number) => DailyUsage
   /**
    * Reloads the directory after a change. Must be called before the change is answered, so that the client sees it in
@@ -104,8 +104,8 @@ const READER = inOrganization('organization:read')
 const WRITER = byAdministrators(inOrganization('organization:write'))
 
 /**
- * Returns the function that creates routes below the path of the organization. By default, all users may read, and
- * administrators may change something.
+ * Returns the function that creates routes below the path of the organization. By default, all users may read, and only
+ * administrators may make changes.
  */
 export function organizationRoutes<Services extends OrganizationServices>(base = '') {
   return routesOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)

@@ -75,7 +75,7 @@ export const PROJECT_MEMBER_ROUTES = collection({
     },
   },
   remove: {
-    says: 'Removes a member of the project, who then has the level of the organization.',
+    says: 'Removes a member of the project. The user then has the level of the organization.',
     run(call) {
       const member = memberInPath(call)
       requireOther(call, member)

@@ -90,7 +90,7 @@ const SETTINGS = {
     'Also contains `customChannelTypeRules`. It can be written here or at the top level, and is shown in both places.',
   ),
 }
-/** The settings that have another name in the store. For each name in the API, the name in the store. */
+/** The settings that have another name in the store: the name in the API, and the name in the store. */
 const STORED_NAMES: ReadonlyMap<string, keyof ProjectChanges> = new Map([
   ['access_control', 'isPrivate'],
   ['anonymize_ips', 'isIpAnonymized'],

@@ -59,7 +59,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         const numbers = flagInPath(call)
         const role = call.request.query.get('role_id')
         const uuid = role === null ? null : parseUuid(role)
-        // The ID of a role is always a UUID, so a text that is not a UUID finds no role.
+        // A text that is not a UUID finds no role, because every role has a UUID as its ID.
         const roleId = uuid === null ? role : formatUuid(uuid, 0)
         const { count, results } = await ask(call, 'listRoleAccess', {
           flag: numbers,

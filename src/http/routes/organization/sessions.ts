@@ -169,7 +169,11 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
 async function setPassword(call: PasswordCall): Promise<void> {
   const { grant, user } = call
   // A login with a password has all rights of the user. A key with fewer rights must therefore not set a password.
-  requireContained(grant, ALL_RIGHTS, 'set a password')
+  requireContained(
+    grant,
+    ALL_RIGHTS,
+    'set a password, because every login with it starts a session',
+  )
   const { passwords } = sessionsOf(call)
   await passwords.setting(`user ${user.id}`, () => setPasswordNow(call))
 }

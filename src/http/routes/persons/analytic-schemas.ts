@@ -59,7 +59,7 @@ export const CHART_ACTOR_PAGE = is.namedObject(
   },
   { total: is.about(is.WHOLE, 'Number of people on all pages. Only with include_total.') },
 )
-/** A page of people. Each has the periods in which the person appears. */
+/** A page of people. Each row also contains the periods in which the person came back. */
 export const RETENTION_PAGE = is.namedObject(
   'RetentionPage',
   {
@@ -189,9 +189,9 @@ const PATHS = {
   ...PAGE,
 }
 
-/** The query parameters for the people behind a trend. */
+/** The query parameters of the route that lists the people behind a number in a trend chart. */
 export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...PAGE })
-/** The query parameters for the people behind a lifecycle. */
+/** The query parameters of the route that lists the people behind a number in a lifecycle chart. */
 export const LIFECYCLE_QUERY = is.object(
   {
     target_date: is.about(is.TEXT, 'A time within the period.'),
@@ -199,7 +199,7 @@ export const LIFECYCLE_QUERY = is.object(
   },
   { ...SHARED, ...PAGE },
 )
-/** The query parameters for the people behind a retention. */
+/** The query parameters of the route that lists the people behind a number in a retention chart. */
 export const RETENTION_QUERY = is.options({
   target_entity: is.about(SERIES, 'The event that starts a cohort. The default is $pageview.'),
   returning_entity: is.about(SERIES, 'The event that counts as a return.'),
@@ -214,16 +214,16 @@ export const RETENTION_QUERY = is.options({
   ...SHARED,
   ...PAGE,
 })
-/** The query parameters for the people behind a stickiness. */
+/** The query parameters of the route that lists the people behind a number in a stickiness chart. */
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
   stickiness_days: is.about(is.WHOLE, 'The number of periods.'),
   ...PAGE,
 })
-/** The query parameters for the people behind a funnel. */
+/** The query parameters of the route that lists the people of a funnel step. */
 export const FUNNEL_QUERY = is.options({ ...FUNNEL, ...PAGE })
-/** The query parameters for the people behind a correlation. */
+/** The query parameters of the route that lists people of a funnel who have an event or a property in common. */
 export const CORRELATION_QUERY = is.options(CORRELATION)
-/** The query parameters for the people behind paths. */
+/** The query parameters of the route that lists the people who followed a path. */
 export const PATH_QUERY = is.options(PATHS)

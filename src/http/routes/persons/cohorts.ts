@@ -191,14 +191,14 @@ async function patchCohort(call: Changes, before: CohortView): Promise<CohortVie
   return changed(call, command, 'cohort')
 }
 
-/** Returns `needsMembers` if the body is a table. At least one person in the table must then exist. */
+/** Returns `needsMembers` if the body is a table. The table is then refused if it names no existing person. */
 function wishOf({ hasOtherBody }: PersonCall): { readonly needsMembers?: true } {
   return hasOtherBody ? { needsMembers: true } : {}
 }
 
 /**
- * Returns the definitions of all cohorts by number. They have no member counts, because counting needs a pass over
- * every person.
+ * Returns the definitions of all cohorts. The key is the number of the cohort. The definitions contain no number of
+ * members, because counting the members would need a pass over every person.
  */
 async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<number, CohortView>> {
   const cohorts = await services.queries.knownCohorts(projectId)

@@ -57,7 +57,7 @@ const TYPE_MEMBERS: ReadonlySet<string> = new Set([
   'aggregation_group_type_index',
   'group_type_index',
 ])
-/** An error text names at most this number of flags. */
+/** The largest number of flags that an error text names. */
 const FLAGS_SHOWN = 5
 const TYPE_INDEX = {
   group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),

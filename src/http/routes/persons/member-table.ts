@@ -32,14 +32,17 @@ const PERSON_UUID = [
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
-/** The persons named in a table, and how many of its rows name one. A row may stand for several distinct IDs. */
+/**
+ * The persons named in a table, and the number of rows that name a person. One row may stand for several distinct IDs.
+ */
 interface MemberTable extends TableMembers {
   readonly rowCount: number
 }
 
 /** Returns the persons named in a table. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
 export function readMemberTable(text: string): MemberTable {
-  // With a wrong separator, the first line may be at fault: the cell `"distinct_id";"name"` goes on after a quote.
+  // If the separator is wrong, the first line may not be readable: after `"distinct_id"`, the text `;"name"` is an
+  // error.
   const faults: unknown[] = []
   for (const separator of SEPARATORS) {
     let columns: Columns | null = null
@@ -56,7 +59,7 @@ export function readMemberTable(text: string): MemberTable {
   return { ...membersOf(cells), personUuids: [] }
 }
 
-/** Returns the distinct IDs that cells may stand for, and how many of the cells are not blank. */
+/** Returns the distinct IDs that the cells may stand for, and the number of cells that are not blank. */
 function membersOf(cells: readonly string[]): { distinctIds: readonly string[]; rowCount: number } {
   const rows = cells.filter((cell) => cell.trim() !== '')
   return { distinctIds: rows.flatMap(idsOf), rowCount: rows.length }
@@ -64,16 +67,19 @@ function membersOf(cells: readonly string[]): { distinctIds: readonly string[]; 
 
 interface Columns {
   /**
-   * The indexes of the columns with distinct IDs. The first of them that has a value in a row identifies the person of
-   * the row.
+   * The indexes of the columns with distinct IDs. In each row, the first of these columns that is not empty identifies
+   * the person.
    */
   readonly distinctIds: readonly number[]
   /**
-   * The index of the column with UUIDs, or null if there is none. It identifies the person if the columns with distinct
-   * IDs are empty.
+   * The index of the column with UUIDs, or null if there is none. It identifies the person of a row in which all
+   * columns with distinct IDs are empty.
    */
   readonly uuid: number | null
-  /** True if the first line may be a row and not a header. It is a row if no other cell of the column is a UUID. */
+  /**
+   * True if the first line may be a row with data, whose cell happens to be `id` or `uuid`. It is a header if any other
+   * cell of the column is a UUID.
+   */
   readonly isDoubtful: boolean
 }
 
@@ -105,15 +111,15 @@ function membersBelow(text: string, separator: string, columns: Columns): Member
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
     else others.push(cells[0] ?? '')
   }
-  // None of the IDs is a UUID. The text `id` in the first line was therefore the header of a column with distinct IDs,
-  // or is itself a distinct ID.
+  // Without any UUID in the column, the text `id` in the first line was the header of a column with distinct IDs, or is
+  // itself a distinct ID.
   const members = membersOf(isDoubtful && personUuids.length === 0 ? others : ids)
   return { ...members, personUuids, rowCount: members.rowCount + personUuids.length }
 }
 
 /**
- * Returns the distinct IDs that a cell may stand for. Blanks around it may be part of the ID or not. If it begins with
- * an apostrophe, an export for spreadsheets may have added it. In both cases, all forms are returned.
+ * Returns the distinct IDs that a cell may stand for. Blanks around the text may belong to the ID. An apostrophe in
+ * front of it may belong to the ID, or may come from an export for spreadsheets. All of these forms are returned.
  */
 function idsOf(cell: string): readonly string[] {
   const forms = new Set([cell, cell.trim()].flatMap((text) => [unguardedCell(text) ?? text, text]))

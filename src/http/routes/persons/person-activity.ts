@@ -148,7 +148,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   return answerRows(format, points, 'points', {}, behind)
 }
 
-/** Returns the date range for `all`. It begins with the first event that counts. */
+/** Returns the date range of a request with `date_from=all`. It begins with the first event that counts. */
 function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,

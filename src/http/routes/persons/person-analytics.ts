@@ -148,7 +148,7 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
   const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion
   try {
-    // Charts send questions about correlation to the route of funnels, too.
+    // Charts request correlations from the route of funnels, too.
     const isCorrelation = kind === 'funnel' && isCorrelationRequest(parameters)
     question = readQuestion(isCorrelation ? 'correlation' : kind, parameters)
   } catch (error) {
@@ -209,8 +209,8 @@ function pageOfPeople(
 }
 
 /**
- * Returns an answer with rows that a thread has written as text. `inner` contains the members that follow the list of
- * rows in the same object, and `outer` the members after the list that contains this object.
+ * Returns an answer with rows that a worker thread has written as text: `opening`, the rows, the members of `inner`,
+ * the end of the inner object and its list, and the members of `outer`.
  */
 function around(opening: string, rows: Uint8Array, inner: object, outer: object): Answer {
   const members = JSON.stringify(inner).slice(1)

@@ -145,7 +145,7 @@ export function namedValue(parameters: RequestParameters): JsonObject {
   return { [key]: value }
 }
 
-/** Returns an object unless it is null. Throws 404 `not_found` for null. */
+/** Returns an object. If it is null, throws 404 `not_found`. */
 export function existing<Found>(found: Found | null, thing: Thing): Found {
   if (found !== null) return found
   throw unknown(thing)

@@ -42,7 +42,7 @@ import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
 const UNREADABLE_IDS = '`ids` must contain numbers or UUIDs of persons.'
-/** The largest offset in a list of distinct IDs. No person has so many. */
+/** The largest offset in the distinct IDs of a person. No person has that many. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {
@@ -53,7 +53,7 @@ const PERSON_MEMBERS = {
   created_at: is.TIME,
   uuid: is.UUID,
 }
-/** How many distinct IDs the person has. Present if the answer does not contain all of them. */
+/** The number of distinct IDs of the person. Present if the answer contains only some of them. */
 const ID_COUNT = { distinct_ids_count: is.WHOLE }
 const PERSON = is.namedObject('Person', PERSON_MEMBERS, ID_COUNT)
 const PERSON_CHANGED = is.namedObject(

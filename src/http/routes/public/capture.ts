@@ -51,7 +51,7 @@ import type { AddressesBehind } from '../../server/url.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /**
- * For each ingestion path, the kind of its requests. Each path works with and without a trailing slash. No request is
+ * The kind of request for each ingestion path. Each path works with and without a trailing slash, and no request is
  * redirected.
  */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
@@ -100,8 +100,8 @@ export interface CaptureOptions {
   readonly addresses: Pick<AddressesBehind, 'of'>
   readonly limits: Pick<DailyLimits, 'isReached'>
   /**
-   * Returns the error with which a request of a sender must be refused, because no events, or not this many, can be
-   * accepted at the moment. Returns null if they can be accepted.
+   * Returns the error that refuses a request of a sender if no events, or not this many, can be accepted at the moment.
+   * Otherwise returns null.
    */
   readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
   /**
@@ -119,7 +119,7 @@ export interface CaptureOptions {
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
-/** The source of a request. */
+/** Where a request came from. */
 interface Origin {
   /** The IP address at the other end of the connection. */
   readonly peer: string
@@ -155,8 +155,8 @@ class CaptureHandler {
     const peer = exchange.peerAddress
     const sender = shares.of(addresses.of(peer, head.forwardedFor))
     const isLarge = contentLength !== null && contentLength > FRONT_BODY_BYTES_MAX
-    // A body that is too large is refused for this reason even if no events are accepted at the moment. Otherwise its
-    // client would be told to send it again later.
+    // A body that is too large is refused as too large, even if no events are accepted at the moment. Otherwise its
+    // client would be told to send it again later, which would never succeed.
     const canFit = contentLength === null || contentLength <= bodyBytesMax
     const refusal = this.#options.refusal(isLarge ? sender.large : sender.small)
     if (refusal !== null && canFit) {
@@ -233,7 +233,7 @@ class CaptureHandler {
     memory: BodyMemory,
   ): void {
     const { admit, budget, groupCommit, limits, pool } = this.#options
-    // Only now it is known that the request is large, so the limit for large requests is checked here.
+    // It has turned out only now that the request is large, so the limit for large requests is checked here.
     const refused = this.#options.refusal(sender.large)
     if (refused !== null) throw refused
     const isLent = memory === 'lent'

@@ -36,9 +36,11 @@ export interface AnswerParts {
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')
-/** An estimate of the bytes of an answer without the flags and the configuration. It is rather too large. */
+/**
+ * An estimate of the length of an answer in bytes, without its flags and configuration. The real length is below it.
+ */
 const FRAME_BYTES = 1024
-/** The bytes that are reserved for the end of an answer: two names, a UUID and a time. */
+/** The number of bytes that are reserved for the end of an answer: two names, a UUID and a time. */
 const END_ROOM_BYTES = 128
 const UUID_BYTES = 36
 const END_FRAME_BYTES = ',"requestId":"","evaluatedAt":}'.length + UUID_BYTES
@@ -60,11 +62,14 @@ export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: Ans
   return memory.subarray(0, length)
 }
 
-/** A cached answer. Its bytes are contiguous. */
+/** The position of an answer in the cache. The answer occupies consecutive bytes. */
 export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
-  /** The position at which the answer begins, counted in all bytes that the cache has used so far. */
+  /**
+   * The position at which the answer begins, in the sequence of all bytes that the cache has ever written. It grows
+   * without end, while the ring buffer is overwritten.
+   */
   readonly start: number
-  /** How many bytes at the beginning are the same each time the answer is sent. */
+  /** The number of bytes before the end of the answer. They are the same each time the answer is sent. */
   readonly byteLength: number
 }
 
@@ -76,16 +81,20 @@ export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
 export class KeptAnswers {
   readonly #memory: Buffer
   /**
-   * The number of bytes that the cache has used so far, including the bytes that were skipped at the end of the buffer.
+   * How many bytes the cache has written or skipped since its creation. Bytes are skipped where an answer would not fit
+   * before the end of the buffer.
    */
   #given = 0
 
-  /** Creates a cache whose answers take `bytes` bytes together. */
+  /** Creates a cache that uses `bytes` bytes of memory. */
   constructor(bytes: number) {
     this.#memory = Buffer.allocUnsafeSlow(bytes)
   }
 
-  /** Caches an answer that was built from these parts. Returns null if the answer is too long. */
+  /**
+   * Caches an answer that was built from these parts. Returns null if the answer does not fit into the memory of the
+   * cache.
+   */
   keep({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array): KeptAnswer | null {
     const room = bytes.length + END_ROOM_BYTES
     const size = this.#memory.length
@@ -138,7 +147,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putValues(decisions, false)
       putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
-      // SDKs read the first name of this member. The API description has the second one.
+      // The same member under two names: SDKs read the first one, and the API description has the second one.
       putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':
@@ -178,14 +187,14 @@ function putPayloads(decisions: readonly FlagDecision[]): void {
   }
 }
 
-/** Writes a member of the object that began at `start`. All members except the first follow a comma. */
+/** Appends a member to the object that began at `start`. A comma precedes every member except the first. */
 function putMember(bytes: Uint8Array, start: number): void {
   if (length > start) memory[length++] = COMMA
   putBytes(bytes)
 }
 
 function putBytes(bytes: Uint8Array): void {
-  // `+ 1` leaves space for the comma before the next member.
+  // The additional byte is for the comma before the next member.
   ensure(bytes.length + 1)
   memory.set(bytes, length)
   length += bytes.length

@@ -99,7 +99,8 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
   const hasConfig = isDecide || query.isConfigWanted
-  // The memory of an answer is reused, so nothing asynchronous may happen between building and sending it.
+  // Answers are built in memory that the next answer overwrites. Nothing asynchronous may happen before the answer is
+  // sent.
   const answer = ({ projectId, decided, repeated }: Made): void => {
     const parts = {
       shape: isDecide ? query.decideShape : query.flagsShape,
@@ -119,7 +120,7 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-/** A decision that can be answered. `repeated` is the cached decision if it was found in the cache, otherwise null. */
+/** A decision to answer. `repeated` is the cached decision if it was found in the cache, otherwise null. */
 interface Made extends Pick<KnownDecision, 'projectId' | 'decided'> {
   readonly repeated: KnownDecision | null
 }
@@ -171,7 +172,7 @@ function makeDecision(
   const repeated = meaning === null ? null : known.findMeant(meaning)
   if (repeated !== null) return repeatedDecision(repeated)
   const made = decisions.decideFully(projectId, asked)
-  // If `made` is a promise, the person is stored on another machine. Such a decision is not cached.
+  // If `made` is a promise, the person is stored on another machine, and the decision is not cached.
   if (made instanceof Promise) {
     return made.then(({ decided }) => ({ projectId, decided, repeated: null }))
   }

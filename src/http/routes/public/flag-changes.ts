@@ -18,7 +18,7 @@ import { ANYBODY } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehindProxies, baseUrl, type TrustedProxies } from '../../server/url.ts'
 
-/** The seconds after which a hidden page should close its stream. It is the default of OFREP. */
+/** The number of seconds after which a hidden page should close its stream. This is the default of OFREP. */
 const INACTIVITY_SECONDS = 120
 const OFREP_PATH = '/ofrep/v1/event_stream'
 
@@ -64,7 +64,8 @@ function listen(
   head: RequestHead,
 ): void {
   const { directory, projects, listeners, trustedProxies } = options
-  // If the request has a chunked body, the connection ends only after the answer. This answer never ends by itself.
+  // After a request with a chunked body, the connection is closed at the end of the answer. This answer never ends by
+  // itself.
   if (head.isChunked) throw new ServiceError('bad_request', 'Send this request without a body.')
   const key = keyOf(head)
   const project = directory.projectByKey(key)

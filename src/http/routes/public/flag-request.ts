@@ -243,7 +243,8 @@ function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Returns the same bytes if they are UTF-8. Otherwise returns a copy in which every invalid byte is replaced by U+FFFD.
+ * Returns the same bytes if they are UTF-8, or if they are compressed with gzip. Otherwise returns a copy in which
+ * every invalid byte is replaced by U+FFFD.
  */
 function asUtf8(bytes: Uint8Array): Uint8Array {
   if (isUtf8(bytes) || isGzip(bytes)) return bytes

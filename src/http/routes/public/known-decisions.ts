@@ -75,24 +75,26 @@ export class KnownDecisions {
   }
 
   /**
-   * Returns the name under which a request is cached. Returns null if the request is too large, or if it is compressed,
-   * because more than its body and head would then have to be compared.
+   * Returns the name under which a request is cached. Returns null if the request is not cached: because it is too
+   * large, or because its body is not plain JSON.
    */
   nameOf(head: FlagRequestHead, body: Uint8Array): string | null {
     const isPlain = head.query.compression === '' && head.contentEncoding === ''
     if (!isPlain || body.length > DECISION_BYTES_MAX || body[0] !== 0x7b) return null
-    // The name has one character for each byte, so different bodies have different names.
+    // Each byte becomes one character, so different bodies have different names.
     return asBuffer(body).toString('latin1')
   }
 
   /**
-   * Returns a text that contains everything in a question to the flag rules that can influence the decision. Returns
-   * null if the request is too large. `jsonBytes` is the size of the request's JSON. It takes some microseconds.
+   * Returns a text with everything that can influence a decision: two requests with the same text get the same
+   * decision. Returns null if the request is too large. `jsonBytes` is the size of the request's JSON. The call takes
+   * some microseconds.
    */
   meaningOf(projectId: number, asked: DecisionRequest, jsonBytes: number): string | null {
     if (jsonBytes > DECISION_BYTES_MAX) return null
     const { distinctId, anonDistinctId, deviceId, flagKeys, evaluationContexts } = asked
-    // Stands for a missing value. It is a number, so that it differs from every text.
+    // Stands for a missing value. It is a number, and all other values in the list are not, so it cannot be mistaken
+    // for one.
     const none = 0
     return JSON.stringify([
       projectId,

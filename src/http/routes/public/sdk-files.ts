@@ -20,7 +20,7 @@ export const SDK_NAME = 'posthog-js'
 /** The license of the files. It is served beside them. */
 export const SDK_LICENCE = 'LICENSE'
 
-/** If the package is not found, it is looked for again after this time, in milliseconds. */
+/** If no release is installed, the folders are read again after this time, in milliseconds. */
 const LOOK_AGAIN_MS = 1000
 const BROTLI_QUALITY = 9
 /** Matches the names of scripts for pages. Builds for bundlers and for React are not among them. */
@@ -93,8 +93,8 @@ export class SdkFiles {
   }
 
   /**
-   * Returns the installed release, or null if there is none. A release that was found is cached. Otherwise it is looked
-   * for again after LOOK_AGAIN_MS.
+   * Returns the installed release, or null if there is none. A release that was found is returned again by later calls.
+   * If none was found, the folders are read again after LOOK_AGAIN_MS.
    */
   release(nowMs: number): Promise<SdkRelease | null> {
     if (this.#release !== null && nowMs - this.#lookedAtMs < LOOK_AGAIN_MS) return this.#release

@@ -21,8 +21,8 @@ const NUMBER = {
   trendsFilter: { display: 'BoldNumber' },
 }
 /**
- * For each member of the queries with which filters are tested, the filter that it came from. Error texts name the
- * filter.
+ * Filters are tested by putting them into a query. Error texts must name the filter and not the member of that query,
+ * so this table has the prefix of the query's member and the prefix of the filter.
  */
 const ATTRS: readonly (readonly [query: string, filters: string])[] = [
   ['dateRange.', 'filters.'],
@@ -35,7 +35,7 @@ const ATTRS: readonly (readonly [query: string, filters: string])[] = [
  */
 export function checkDashboardFilters(filters: JsonObject, nowMs: number): void {
   const { date_from, date_to, explicitDate, properties } = filters
-  // Each query on a dashboard adds these filters to the list of its own, so they must be a list.
+  // The filters are appended to the list of filters of each query on the dashboard, so they must be a list.
   if (properties !== undefined && properties !== null && !Array.isArray(properties)) {
     throw invalidInput('filters.properties', 'must be a list of filters')
   }
@@ -48,8 +48,8 @@ export function checkDashboardFilters(filters: JsonObject, nowMs: number): void 
     properties: properties ?? [],
   }
   const fault = faultOf({ ...NUMBER, ...under }, nowMs)
-  // Only queries of web analytics accept properties of sessions. The filters are therefore valid if one of the two
-  // queries accepts them.
+  // Only queries of web analytics accept filters on sessions. It is therefore enough that one of the two queries
+  // accepts the filters.
   if (fault !== null && faultOf({ kind: 'WebOverviewQuery', ...under }, nowMs) !== null) throw fault
 }
 

@@ -194,7 +194,7 @@ function requireReadable(call: Writing, before: JsonObject): void {
   checkDashboardFilters(filters, call.services.clock.now())
 }
 
-/** Returns the store's request for a change. `before` are the stored filters. */
+/** Returns the request that makes a change in the store. `before` are the stored filters. */
 function requestOf(call: Writing, before: JsonObject) {
   requireAsking(call, call.body().filters, before)
   requireReadable(call, before)

@@ -1,7 +1,7 @@
 /**
- * Inserts query results into the texts of insights and dashboards, in which each result has a gap
- * (rules/saved/shown-text.ts). Texts and results are bytes from other threads. They are neither read nor copied here:
- * an answer is a list of its parts.
+ * Inserts query results into the texts of insights and dashboards (rules/saved/shown-text.ts). Such a text has a gap
+ * for each result. Texts and results come from other threads as bytes. They are neither parsed nor copied here: the
+ * answer is a list of the parts of the text and the results between them.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -13,7 +13,7 @@ import type { ComputeInsight, SavedServices } from './saved-services.ts'
 
 /** The services that compute the results. */
 export interface Filling {
-  /** Computes a result. Null if no results are to be computed. */
+  /** Computes a result. Null if the gaps are to be filled without results. */
   readonly compute: ComputeInsight | null
   readonly clock: Pick<SavedServices['clock'], 'now' | 'monotonic'>
 }
@@ -85,7 +85,10 @@ function questionOfGap({ questions, questionEnds }: ShownText, index: number): s
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
 }
 
-/** Returns the members of an insight that depend on its result, and the members of its tile after them. */
+/**
+ * Returns the parts that fill a gap in JSON: the members of the insight that depend on the result, the result, and the
+ * members of its dashboard tile.
+ */
 function jsonOf({ within }: ShownText, found: Found, nowMs: number): readonly Uint8Array[] {
   const { result, error } = found
   const members = JSON.stringify({

@@ -113,7 +113,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   }),
 }
 
-/** Returns the store's request for a change. `before` is the stored query, or null. */
+/** Returns the request that makes a change in the store. `before` is the stored query, or null. */
 function requestOf(call: Writing, before: unknown) {
   const { deleted: isDeleted, dashboards, ...fields } = call.body()
   requireAsking(call, fields.query, before)

@@ -126,7 +126,7 @@ export function placeInPath(call: SavedCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns an object unless it is null. Throws 404 `not_found` for null. */
+/** Returns an object. If it is null, throws 404 `not_found`. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   return found(thing, `The project has no such ${name}.`)
 }
@@ -139,9 +139,9 @@ export function checkSize(attr: string, value: unknown, unitsMax: number): void 
 }
 
 /**
- * Throws 403 `permission_denied` if a saved query or saved filters are changed by a caller who may not run queries. The
- * result of the query is shown later, so saving it needs the same right as running it. `before` is the stored value,
- * which may stay as it is.
+ * Throws 403 `permission_denied` if a caller who may not run queries changes a saved query or saved filters. The result
+ * of the query is shown later, so saving it needs the same right as running it. `before` is the stored value, which may
+ * stay as it is.
  */
 export function requireAsking({ grant }: SavedCall, after: unknown, before: unknown): void {
   if (after === undefined || after === null) return
@@ -149,8 +149,8 @@ export function requireAsking({ grant }: SavedCall, after: unknown, before: unkn
 }
 
 /**
- * Throws 403 `permission_denied` for a key that is limited to some projects. It must not change an object that all
- * projects show.
+ * Throws 403 `permission_denied` for a key that is limited to some projects. Such a key must not change an object that
+ * all projects show.
  */
 export function requireAllProjects({ grant }: SavedCall): void {
   if (grant.projectIds === 'all') return

@@ -15,7 +15,9 @@ import type { ComputeInsight } from './saved-services.ts'
 interface Kept {
   readonly atMs: number
   readonly result: Promise<Uint8Array>
-  /** The estimated bytes of the entry: its name, and its result after it has arrived. */
+  /**
+   * The estimated number of bytes of the entry: those of its name, and those of its result as soon as it has arrived.
+   */
   bytes: number
 }
 
@@ -103,9 +105,9 @@ class KeptResults {
 }
 
 /**
- * Returns a function that calls `run`, but never twice at the same time for equal requests. Requests must be plain
- * data. Requests that arrive while `run` works share the next call, because the result of the current call may be older
- * than they are.
+ * Returns a function that calls `run`, but not at the same time as another call for an equal request. Requests must be
+ * plain data. All equal requests that arrive during a call share one later call, because the current call may miss
+ * changes that were made before they arrived.
  */
 export function sharedRuns<Request extends object, Value>(
   run: (request: Request) => Promise<Value>,

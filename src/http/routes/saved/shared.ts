@@ -148,7 +148,8 @@ async function answerShared(
   const isBrowser = !isJson && prefersType(call.request.head.accept, 'text/html')
   const { plain, range = null } = call.query()
   const isShell = isBrowser && shell !== null && plain !== '1'
-  // The page that loads the console's program has no content yet. The program requests the content with the range.
+  // The page that loads the console's program contains only the title. The program later requests the content, with the
+  // range.
   const wish = isShell
     ? { format: 'title' as const, range: null, proof: '' }
     : { format: isJson ? ('json' as const) : ('html' as const), range, proof: proofOf(call) }
@@ -195,7 +196,8 @@ async function unlock(call: Call<SavedServices, is.Schema, typeof PASSWORD>): Pr
     for (const one of lock.passwords) if (await passwords.isRight(password, one.hash)) return one
     return null
   }
-  // The name of the link's account contains a space. No email address does, so it is not the account of a user.
+  // The failures are counted for an account whose name contains a space. No e-mail address does, so it is not the
+  // account of a user.
   const right = await limits.attempt(address, find, `shared ${token}`, 'share_failures')
   if (right === null) throw new ServiceError('authentication_failed', 'The password is wrong.')
   const { text, untilMs } = shareProof(token, right, clock.now())
