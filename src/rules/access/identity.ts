@@ -30,7 +30,10 @@ export interface StoredIdentity {
 /** A login with an account, as it reaches the store. */
 export interface IdentityLogin {
   readonly account: ProviderAccount
-  /** True if an unknown person becomes a viewer. Otherwise the login is refused. */
+  /**
+   * True if a person without a user gets one at the first login, with the level of a viewer. Otherwise the login is
+   * refused.
+   */
   readonly isViewerMade: boolean
   /** The audit entry of a new link. The store fills in the user. */
   readonly audit: AuditEntry

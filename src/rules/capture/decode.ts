@@ -44,7 +44,7 @@ export class SlowBodyError extends ServiceError {
  * parameters of a query. An absent field is undefined.
  */
 export interface OuterFields {
-  /** The field `api_key`. In a query, it counts only on a GET request, as `token` does. */
+  /** The field `api_key`. In the query, `api_key` and `token` are used only if the request is a GET. */
   readonly apiKey: string | undefined
   readonly token: string | undefined
   readonly compression: string | undefined
@@ -391,7 +391,8 @@ function textOf(fields: Map<string, Buffer>, name: string): string | undefined {
 
 function startsLikeForm(body: Uint8Array): boolean {
   const first = body[0]
-  // The first letters of FORM_STARTS: d, _, i and c.
+  // The codes of d, _, i and c, the first letters of FORM_STARTS. Most bodies begin with another letter, and then no
+  // text is built.
   if (first !== 0x64 && first !== 0x5f && first !== 0x69 && first !== 0x63) return false
   const start = asBuffer(body.subarray(0, 16)).toString('latin1')
   return FORM_STARTS.some((prefix) => start.startsWith(prefix))

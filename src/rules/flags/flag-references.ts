@@ -18,7 +18,10 @@ export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
   return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
 }
 
-/** Returns the id of the flag or cohort that is meant by a JSON value, or null if the value means none. */
+/**
+ * Returns the id of a flag or cohort from the value of a filter, which is a number or its digits. Returns null for any
+ * other value.
+ */
 export function referenceOf(value: unknown): number | null {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null

@@ -200,8 +200,8 @@ function areLegal(step: Step, otherId: string): boolean {
 }
 
 /**
- * Merges the persons of two different ids, which must be legal. `target` is the person of the event's distinct_id. It
- * is the person that remains, even if it is the younger one.
+ * Merges the persons of two different ids. Neither may be an id that must never be merged (joined-ids.ts). `target` is
+ * the person of the event's distinct_id. It is the person that remains, even if it is the younger one.
  */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
   const { event, world } = step
