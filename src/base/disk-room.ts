@@ -1,6 +1,6 @@
 /**
- * Figures about free disk space that the threads of a daemon share. The front writes how much space is reserved for
- * accepted events. The processing thread writes how much space its data file has, and how much a commit needs. Each
+ * Figures about free disk space that the threads of a daemon share. The main thread writes how much space is reserved
+ * for accepted events. The processing thread writes how much space its data file has, and how much a commit needs. Each
  * figure has one writer, so plain reads and writes of shared memory are enough.
  */
 
@@ -40,7 +40,8 @@ export class DiskRoom {
   }
 
   /**
-   * Bytes of the disk that must stay free for accepted events, or 0 until the number is known. Written by the front.
+   * Bytes of the disk that must stay free for accepted events, or 0 until the number is known. Written by the main
+   * thread.
    */
   get promisedBytes(): number {
     return this.#get(PROMISED)
@@ -72,8 +73,8 @@ export class DiskRoom {
   }
 
   /**
-   * By how many bytes recent commits have enlarged the store, divided by the bytes of the log that they covered. 0
-   * until this is known.
+   * How many bytes the store grows for each byte of the log that it processes, measured in recent commits. 0 until this
+   * is known.
    */
   get growth(): number {
     return this.#get(GROWTH)
@@ -123,8 +124,8 @@ export class DiskRoom {
   }
 
   /**
-   * How many bytes of leaf pages recent commits could have rewritten, divided by the bytes of the log that they
-   * covered. 0 until this is known.
+   * How many bytes of leaf pages a commit rewrites at most for each byte of the log that it covers, measured in recent
+   * commits. 0 until this is known.
    */
   get touchedRatio(): number {
     return this.#get(TOUCHED_RATIO)
@@ -135,8 +136,8 @@ export class DiskRoom {
   }
 
   /**
-   * How many bytes of pages recent commits could have added, divided by the bytes of the log that they covered. 0 until
-   * this is known.
+   * How many bytes of pages a commit adds at most for each byte of the log that it covers, measured in recent commits.
+   * 0 until this is known.
    */
   get addedRatio(): number {
     return this.#get(ADDED_RATIO)

@@ -23,7 +23,10 @@ const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(other)'],
 ])
-/** The column of the output for some computations (`math`). For any other computation, the column has its name. */
+/**
+ * For some ways of counting (`math`), the name of the column in the output. For all others, the column is named like
+ * the way of counting.
+ */
 const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['dau', 'persons'],
   ['total', 'events'],
