@@ -154,7 +154,7 @@ export const REFUSALS = {
   ),
   command_stopped: busy(
     2,
-    'The store is about to be restarted. Check again later.',
+    'The store is about to be restarted. Check later whether the change was made.',
     'service_ready',
   ),
   command_failed: busy(null, 'The change failed. The server log says why.', 'dead_letters'),
@@ -163,7 +163,11 @@ export const REFUSALS = {
     'An earlier write failed. Flags can be changed again after a restart.',
     null,
   ),
-  catalog_write_failed: busy(null, 'The store has failed and must be restarted.', null),
+  catalog_write_failed: busy(
+    null,
+    'The store has failed, so nothing can be changed until the server is restarted.',
+    null,
+  ),
   readers_full: retry('Too many requests wait for a worker thread', 'worker_queue_depth'),
   long_reads_full: busy(
     2,

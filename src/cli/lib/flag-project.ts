@@ -89,7 +89,11 @@ function storedProject(input: CommandInput): FlagProject {
 
 function setOf({ organization, flags, decisions }: OpenStore, projectId: number): FlagSet {
   const project = organization.projects.project(projectId)
-  if (project === null) throw new OperatorError(`There is no project ${projectId}.`)
+  if (project === null) {
+    throw new OperatorError(
+      `There is no project ${projectId}. Run 'tenrec project list' to see all projects.`,
+    )
+  }
   return {
     projectId,
     timezone: project.timezone,

@@ -281,7 +281,9 @@ export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array
     return zlib.gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {
     if (isBeyondOutput(error)) throw tooLarge()
-    throw invalid('The body begins like gzip but is damaged or incomplete.')
+    throw invalid(
+      'The body begins like gzip but is damaged or incomplete. Compress it again, or send it uncompressed.',
+    )
   }
 }
 
@@ -298,7 +300,9 @@ function decompress(
   } catch (error) {
     if (error instanceof ServiceError) throw error
     if (isBeyondOutput(error)) throw tooLarge()
-    throw invalid(`The body was declared as ${encoding} but is not, or is damaged or incomplete.`)
+    throw invalid(
+      `The body was declared as ${encoding} but is not, or is damaged or incomplete. Compress it again, or send it uncompressed.`,
+    )
   }
 }
 
@@ -322,14 +326,15 @@ function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint
     if (frames.length >= ZSTD_FRAMES_MAX) {
       throw invalid(`The body has more than ${ZSTD_FRAMES_MAX} zstd frames. Send it as one frame.`)
     }
-    // `maxOutputLength` must be at least 1.
+    // Node throws if `maxOutputLength` is 0. If the limit is used up, one further byte makes the decompression fail.
     const maxOutputLength = Math.max(1, decodedBytesMax - decoded)
     const { buffer, engine } = zstdDecompressSync(compressed.subarray(at), {
       maxOutputLength,
       params,
       info: true,
     })
-    if (engine.bytesWritten === 0) throw invalid('The body is not complete zstd.')
+    if (engine.bytesWritten === 0)
+      throw invalid('The body is not complete zstd. Compress it again, or send it uncompressed.')
     at += engine.bytesWritten
     decoded += buffer.length
     if (decoded > decodedBytesMax) throw tooLarge()

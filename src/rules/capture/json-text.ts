@@ -38,9 +38,9 @@ export type LongIntegers = 'ids' | 'requests' | 'all'
 
 /** Where integers beyond 2^53 become texts. */
 interface LongIntegerPlaces {
-  /** The names of the members that contain such an integer. */
+  /** The names of the members whose own value becomes a text. */
   readonly members: ReadonlySet<string>
-  /** The names of the lists and objects whose members are such integers. */
+  /** The names of the lists and objects whose elements or members become texts. */
   readonly owners: ReadonlySet<string>
 }
 

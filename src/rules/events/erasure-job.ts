@@ -15,8 +15,8 @@ export interface ErasureTarget {
   /** The distinct ids whose events are selected. Null means the events of everybody. */
   readonly ids: readonly ErasureSpan[] | null
   /**
-   * The rules. The rule for an event is the one with its name, or else the one without a name. An event without a rule
-   * stays.
+   * For each event, the rule with its name counts, or else the rule without a name. An event for which there is no rule
+   * is kept.
    */
   readonly rules: readonly ErasureRule[]
   /** All events up to this sequence number are selected, regardless of the rules. */

@@ -152,7 +152,7 @@ export const MOVE_OUTCOMES = [
   'turned_back',
 ] as const
 
-/** The result of a move. */
+/** The result of a `ScheduledMove`. */
 export interface Moved {
   readonly outcome: (typeof MOVE_OUTCOMES)[number]
   /** The id of the flag, for the log of the daemon. */
