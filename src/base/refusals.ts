@@ -260,7 +260,10 @@ export type RefusalReason = keyof typeof REFUSALS
 export interface RefusalFacts {
   /** The value that replaces `{limit}` in the text. */
   readonly limit?: number
-  /** The seconds for a reason with 'given' in the table. They also replace `{seconds}` in the text. */
+  /**
+   * The number of seconds after which the client may try again, for a reason with `'given'` in the table. It also
+   * replaces `{seconds}` in the text.
+   */
   readonly retryAfterSeconds?: number
   readonly cause?: unknown
 }

@@ -31,8 +31,8 @@ export interface StoredIdentity {
 export interface IdentityLogin {
   readonly account: ProviderAccount
   /**
-   * True if a person without a user gets one at the first login, with the level of a viewer. Otherwise the login is
-   * refused.
+   * True if the first login of a person who has no user yet creates a user with the level of a viewer. Otherwise such a
+   * login is refused.
    */
   readonly isViewerMade: boolean
   /** The audit entry of a new link. The store fills in the user. */

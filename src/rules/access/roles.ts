@@ -73,7 +73,7 @@ export interface RoleMember extends Omit<RoleMembership, 'userId'> {
   readonly user: User
 }
 
-/** A role access entry with its role. */
+/** A role access entry, which allows a role to change a flag, together with the role. */
 export interface RoleAccessView extends Omit<RoleAccess, 'roleNumber'> {
   readonly role: RoleView
 }

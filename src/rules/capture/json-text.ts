@@ -208,7 +208,8 @@ function hasSuspiciousEscape(bytes: Buffer, start: number, end: number): boolean
     position++
     if (bytes[position] !== 0x75) continue
     const first = (bytes[position + 1] ?? 0) | 0x20
-    // Suspicious are U+D8xx to U+DFxx, U+0000 to U+000F, and U+0050 to U+007F.
+    // Suspicious are U+D8xx to U+DFxx (halves of surrogate pairs), U+0000 to U+000F (which contain NUL), and U+0050 to
+    // U+007F (which contain all characters of `__proto__`).
     const third = bytes[position + 3] ?? 0
     if (first === 0x64) return true
     if (first === 0x30 && (third === 0x30 || (third >= 0x35 && third <= 0x37))) return true

@@ -298,7 +298,7 @@ function parseDigits(text: string): number {
   if (length !== 10 && length !== 13 && length !== 16 && length !== 19) return Number.NaN
   const wholeMs = digitsAt(text, 0, 10) * SECOND_MS
   if (length === 10) return wholeMs
-  // Digits beyond milliseconds are cut, but they must be digits.
+  // Digits after the milliseconds are ignored, but other characters are refused.
   return Number.isNaN(digitsAt(text, 13, length - 13))
     ? Number.NaN
     : wholeMs + digitsAt(text, 10, 3)

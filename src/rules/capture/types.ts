@@ -80,7 +80,8 @@ export interface NormalisedEvent {
 /**
  * All properties of an event that was read without building an object. Each property that the client sent is one cell.
  * The properties that processing has added are in `addedNames` and `addedValues`. The numbers of keys and values are
- * valid only within one epoch. The cells are valid until the next event is read.
+ * valid only within one epoch, which ends when the reader discards all keys and values. The cells are valid until the
+ * next event is read.
  */
 export interface EventCells {
   readonly epoch: number

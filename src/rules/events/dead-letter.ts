@@ -8,7 +8,7 @@ import { LETTER_BODY_BYTES_MAX } from './limits.ts'
 
 /** The facts about an event that the log contains outside of the event's JSON. */
 export interface DeadLetterOrigin {
-  /** The RECORD_* bits of the record. */
+  /** The RECORD_* bits with which the request was recorded in the log. */
   readonly flags: number
   readonly arrivedAtMs: number
   /** The time at which the client sent the request, by its own clock. NaN if the client did not give this time. */

@@ -83,9 +83,9 @@ function references(
 const namesOfSet = new WeakMap<FlagSet, readonly string[]>()
 
 /**
- * Returns the names of all properties of persons and groups that the flags of a set may read. It may contain other
- * names as well, because it includes every text that is a `key` in a filter, and the property that stands in for it
- * (see initial-properties.ts). It is computed once for each set.
+ * Returns the names of all properties of persons and groups that the flags of a set may read. The list may contain
+ * other names as well, because it includes every text that is a `key` in a filter. It also includes the property that
+ * filters read instead if the property `key` is missing (see initial-properties.ts). It is computed once for each set.
  */
 export function propertyNamesOf(set: FlagSet): readonly string[] {
   const known = namesOfSet.get(set)

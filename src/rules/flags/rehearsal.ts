@@ -93,7 +93,7 @@ export class Rehearsal {
     this.#tally = tally
   }
 
-  /** Decides about one subject with both sets of flags, and counts the result. It costs two decisions. */
+  /** Decides about one subject with both sets of flags, and counts the result. It costs as much as two decisions. */
   put(subject: Subject): void {
     const before = this.#decide(this.#before, subject)
     const after = this.#decide(this.#after, subject)

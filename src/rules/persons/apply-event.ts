@@ -67,8 +67,8 @@ export interface PersonOutcome {
 }
 
 /**
- * The names of events that have rules of their own. Most names of events begin with `$`, but few of them are in this
- * list.
+ * The names of events that have rules of their own. The list is needed because most other names of events begin with
+ * `$`, too.
  */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   '$identify',

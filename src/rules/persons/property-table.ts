@@ -120,7 +120,7 @@ export class PropertyTable {
     return this.#unread
   }
 
-  /** Reads all properties from the store, because it is about to store others under the same key. */
+  /** Reads all properties from the store. Call it before the store writes other properties under the same key. */
   readAll(): void {
     const unread = this.#unread
     if (unread === null) return

@@ -32,7 +32,7 @@ const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['total', 'events'],
 ])
 
-/** A query command. The analytic route that lists its persons has the same name. */
+/** A query command. Its name is also the name of the analytic route that lists the persons behind its numbers. */
 interface Question extends Omit<CommandDescription, 'run'> {
   /** True if weeks begin on Monday in the analytic route. */
   readonly isMonday?: boolean
