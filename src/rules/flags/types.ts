@@ -1,6 +1,6 @@
 /**
- * Plain data types of the flag rules: stored flags, requests and decisions. They have no behaviour. Source: interface
- * description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
+ * Plain data types of the flag rules: stored flags, requests and decisions. They have no behaviour. Source: PostHog's
+ * API description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
  */
 import type { JsonObject } from '../../base/json.ts'
 

@@ -124,7 +124,7 @@ export function applyEvent(
   }
   const person = world.senderOf(event)
   if (person !== null && isUsual) {
-    // Most events only update the properties of a person that exists.
+    // Most events only update the properties of a person that exists, so they take this shorter way.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]
     return { person, personMode: 'full', groupKeys, warnings }
