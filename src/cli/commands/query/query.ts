@@ -162,7 +162,9 @@ const QUESTIONS: readonly Question[] = [
     persons(input, range) {
       const cohort = input.id('cohort', 1)
       if (cohort > range.starts.length)
-        throw new UsageError('--cohort is higher than the number of cohorts.')
+        throw new UsageError(
+          `--cohort must be at most ${range.starts.length}, the number of cohorts.`,
+        )
       const [target_entity, returning_entity] = returnOf(input)
       return {
         target_entity,
