@@ -93,10 +93,7 @@ export class DiskRoom {
     this.shared[COMMIT_FIXED] = bytes
   }
 
-  /**
-   * The most bytes of leaf pages that the last transaction could have rewritten because it changed records in these
-   * pages.
-   */
+  /** An upper bound for the bytes of leaf pages that the last transaction rewrote because it changed records in them. */
   get commitTouchedBytes(): number {
     return this.#get(COMMIT_TOUCHED)
   }
@@ -105,7 +102,7 @@ export class DiskRoom {
     this.shared[COMMIT_TOUCHED] = bytes
   }
 
-  /** The most bytes of pages that the last transaction could have added. */
+  /** An upper bound for the bytes of pages that the last transaction added. */
   get commitAddedBytes(): number {
     return this.#get(COMMIT_ADDED)
   }
