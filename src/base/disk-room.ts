@@ -84,7 +84,9 @@ export class DiskRoom {
     this.shared[GROWTH] = ratio
   }
 
-  /** The most bytes of pages that the last transaction could have written even if it had changed only one record. */
+  /**
+   * An upper bound for the bytes of pages that the last transaction would have written for a change of only one record.
+   */
   get commitFixedBytes(): number {
     return this.#get(COMMIT_FIXED)
   }
@@ -93,7 +95,9 @@ export class DiskRoom {
     this.shared[COMMIT_FIXED] = bytes
   }
 
-  /** An upper bound for the bytes of leaf pages that the last transaction rewrote because it changed records in them. */
+  /**
+   * An upper bound for the bytes of leaf pages that the last transaction rewrote, because it changed records in them.
+   */
   get commitTouchedBytes(): number {
     return this.#get(COMMIT_TOUCHED)
   }
