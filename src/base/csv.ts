@@ -104,7 +104,8 @@ function flatten(
 
 /**
  * Returns the name, with a number if the row already has a value of this name: `a.b` and `b` in `a` are both `a.b`.
- * Anybody can send an event with thousands of equal names, so the search continues where it ended for the last one.
+ * Anybody can send an event with thousands of equal names, so the search for a free number begins after the number that
+ * this name got last.
  */
 function freeName(name: string, flat: ReadonlyMap<string, string>, numbers: NextNumbers): string {
   if (!flat.has(name)) return name

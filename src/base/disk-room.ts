@@ -1,6 +1,6 @@
 /**
- * Figures about free disk space that the threads of a daemon share. The front writes how much space is reserved for
- * accepted events. The processing thread writes how much space its data file has, and how much a commit needs. Each
+ * Figures about free disk space that the threads of a daemon share. The main thread writes how much space is reserved
+ * for accepted events. The processing thread writes how much space its data file has, and how much a commit needs. Each
  * figure has one writer, so plain reads and writes of shared memory are enough.
  */
 
@@ -40,7 +40,8 @@ export class DiskRoom {
   }
 
   /**
-   * Bytes of the disk that must stay free for accepted events, or 0 until the number is known. Written by the front.
+   * Bytes of the disk that must stay free for accepted events, or 0 until the number is known. Written by the main
+   * thread.
    */
   get promisedBytes(): number {
     return this.#get(PROMISED)
@@ -72,8 +73,8 @@ export class DiskRoom {
   }
 
   /**
-   * By how many bytes recent commits have enlarged the store, divided by the bytes of the log that they covered. 0
-   * until this is known.
+   * How many bytes the store grows for each byte of the log that it processes, measured in recent commits. 0 until this
+   * is known.
    */
   get growth(): number {
     return this.#get(GROWTH)
@@ -83,7 +84,9 @@ export class DiskRoom {
     this.shared[GROWTH] = ratio
   }
 
-  /** The most bytes of pages that the last transaction could have written even if it had changed only one record. */
+  /**
+   * An upper bound for the bytes of pages that the last transaction would have written for a change of only one record.
+   */
   get commitFixedBytes(): number {
     return this.#get(COMMIT_FIXED)
   }
@@ -93,8 +96,7 @@ export class DiskRoom {
   }
 
   /**
-   * The most bytes of leaf pages that the last transaction could have rewritten because it changed records in these
-   * pages.
+   * An upper bound for the bytes of leaf pages that the last transaction rewrote, because it changed records in them.
    */
   get commitTouchedBytes(): number {
     return this.#get(COMMIT_TOUCHED)
@@ -104,7 +106,7 @@ export class DiskRoom {
     this.shared[COMMIT_TOUCHED] = bytes
   }
 
-  /** The most bytes of pages that the last transaction could have added. */
+  /** An upper bound for the bytes of pages that the last transaction added. */
   get commitAddedBytes(): number {
     return this.#get(COMMIT_ADDED)
   }
@@ -123,8 +125,8 @@ export class DiskRoom {
   }
 
   /**
-   * How many bytes of leaf pages recent commits could have rewritten, divided by the bytes of the log that they
-   * covered. 0 until this is known.
+   * How many bytes of leaf pages a commit rewrites at most for each byte of the log that it covers, measured in recent
+   * commits. 0 until this is known.
    */
   get touchedRatio(): number {
     return this.#get(TOUCHED_RATIO)
@@ -135,8 +137,8 @@ export class DiskRoom {
   }
 
   /**
-   * How many bytes of pages recent commits could have added, divided by the bytes of the log that they covered. 0 until
-   * this is known.
+   * How many bytes of pages a commit adds at most for each byte of the log that it covers, measured in recent commits.
+   * 0 until this is known.
    */
   get addedRatio(): number {
     return this.#get(ADDED_RATIO)

@@ -54,7 +54,7 @@ export const ERROR_CODES = {
 /** Every code that an error body can carry. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
-/** The JSON body of an error. All four keys are always present. Source: interface description, section 7. */
+/** The JSON body of an error. All four keys are always present. Source: PostHog's API description, section 7. */
 export interface ErrorBody {
   readonly type: string
   readonly code: ErrorCode

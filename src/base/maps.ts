@@ -3,13 +3,13 @@
 /** If fewer values than this were cached, the numbers of hits and misses say nothing about how useful the cache is. */
 const JUDGED_FROM = 256
 /**
- * When this number of values was counted, the counts of cached values and of hits are halved, so that recent values
+ * When this number of values was cached, the counts of cached values and of hits are halved, so that recent values
  * count more.
  */
 const COUNTED_UP_TO = 1024
 /**
- * If at least one in this many cached values is found again, caching is worth its cost. Otherwise only one value in
- * this many is cached.
+ * If at least 1 in SAMPLED cached values is found again, caching is worth its cost. Otherwise only 1 in SAMPLED values
+ * is cached.
  */
 const SAMPLED = 8
 

@@ -154,7 +154,7 @@ export const REFUSALS = {
   ),
   command_stopped: busy(
     2,
-    'The store is about to be restarted. Check again later.',
+    'The store is about to be restarted. Check later whether the change was made.',
     'service_ready',
   ),
   command_failed: busy(null, 'The change failed. The server log says why.', 'dead_letters'),
@@ -163,7 +163,11 @@ export const REFUSALS = {
     'An earlier write failed. Flags can be changed again after a restart.',
     null,
   ),
-  catalog_write_failed: busy(null, 'The store has failed and must be restarted.', null),
+  catalog_write_failed: busy(
+    null,
+    'The store has failed, so nothing can be changed until the server is restarted.',
+    null,
+  ),
   readers_full: retry('Too many requests wait for a worker thread', 'worker_queue_depth'),
   long_reads_full: busy(
     2,
@@ -256,7 +260,10 @@ export type RefusalReason = keyof typeof REFUSALS
 export interface RefusalFacts {
   /** The value that replaces `{limit}` in the text. */
   readonly limit?: number
-  /** The seconds for a reason with 'given' in the table. They also replace `{seconds}` in the text. */
+  /**
+   * The number of seconds after which the client may try again, for a reason with `'given'` in the table. It also
+   * replaces `{seconds}` in the text.
+   */
   readonly retryAfterSeconds?: number
   readonly cause?: unknown
 }

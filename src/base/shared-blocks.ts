@@ -13,9 +13,9 @@ const UNIT_BYTES = 4096
 const CHUNK_UNITS = BLOCK_CHUNK_BYTES_MAX / UNIT_BYTES
 const WORD_BITS = 32
 const WORD_SHIFT = 5
-/** An eviction frees at least one part in this many of the memory, so that searches for old blocks are rare. */
+/** An eviction frees at least 1 / FREED_SHARE of the memory, so that searches for old blocks are rare. */
 const FREED_SHARE = 32
-/** One part in this many of the budget is for the private caches of all threads together. */
+/** The private caches of all threads together get 1 / OWN_SHARE of the budget. */
 const OWN_SHARE = 8
 /** The longest single wait for the lock, in milliseconds. */
 const LOCK_WAIT_MS = 1
@@ -68,8 +68,8 @@ const BYTES = NAME_WORDS + 5
 const ENTRY_WORDS = NAME_WORDS + 6
 
 /**
- * When entries are sorted by age, older entries count as OLDEST_AGE spells old. ENTRY_NUMBERS is an upper bound for the
- * number of entries. A float64 holds the product of both exactly.
+ * An entry that was last used more than OLDEST_AGE spells ago counts as OLDEST_AGE spells old when entries are sorted
+ * by age. ENTRY_NUMBERS is an upper bound for the number of entries. A float64 holds the product of both exactly.
  */
 const OLDEST_AGE = 2 ** 27 - 1
 const ENTRY_NUMBERS = 2 ** 25

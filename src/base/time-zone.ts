@@ -87,9 +87,9 @@ export function wallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * Returns the wall clock time in a zone at a moment. If the moment is the first one of a day whose midnight the clocks
- * skip, midnight is returned. Starts of earlier days are counted back from the returned value, as if such a day were as
- * long as any other.
+ * Returns the wall clock time in a zone at a moment. On some days, clocks skip midnight, and the day begins later. If
+ * the moment is the first one of such a day, the result is its midnight all the same, so that the starts of earlier
+ * days can be computed by subtracting whole days.
  */
 export function startWallOf(timeMs: number, timezone: string): Wall {
   const wall = wallOf(timeMs, timezone)

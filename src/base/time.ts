@@ -6,7 +6,7 @@ export function timeText(timeMs: number): string {
   return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
 }
 
-/** Returns the same form for a moment as ISO 8601 text with `Z`, of any precision. */
+/** Returns a moment in the same form. `text` is the moment in ISO 8601 with `Z`, with any number of decimals. */
 export function exactTimeText(text: string): string {
   return text.replace(/\.(\d{1,6})\d*Z$/, (_, digits: string) =>
     /^0+$/.test(digits) ? 'Z' : `.${digits.padEnd(6, '0')}Z`,

@@ -328,7 +328,7 @@ t.test('invalid arguments are reported before a request is sent', async (t) => {
     [['funnel', ...Array.from({ length: 21 }, () => 'a')], /at most 20 steps/],
     [['funnel', 'a', '--persons', '--step', 'x'], /number of a step/],
     [['lifecycle', 'a', '--persons', '--status', 'gone'], /--status must be one of/],
-    [['retention', 'a', '--persons', '--cohort', '9'], /--cohort is higher/],
+    [['retention', 'a', '--persons', '--cohort', '9'], /--cohort must be at most/],
   ]
   for (const [words, message] of cases) {
     const outcome = await runCommand('query', ...words, ...nowhere)

@@ -132,8 +132,8 @@ t.test('too few persons are no result', async (t) => {
 
 t.test('the end is said in days', async (t) => {
   const one = variant('b', [-0.1, 0.2])
-  t.match(endText([one], 'Running', false), /needs 5,000 persons.*in about 4 days/)
-  t.match(endText([{ ...one, days_left: 0 }], 'Running', false), /They are there/)
+  t.match(endText([one], 'Running', false), /needs 5,000 persons.*takes about 4 more days/)
+  t.match(endText([{ ...one, days_left: 0 }], 'Running', false), /This number is reached/)
   t.match(
     endText([{ ...one, days_left: null }], 'Running', false),
     /known once persons are counted/,

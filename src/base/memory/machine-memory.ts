@@ -89,7 +89,8 @@ function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy 
 /** Returns the folder of a control group and the folders of all groups above it, up to the mount point. */
 function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly string[] {
   const isBelowRoot = root === '/' || path === root || path.startsWith(`${root}/`)
-  // In a container, the path may be a path of the host. Only the root of the container is mounted then.
+  // In a container, the path may be a path of the host, which is not mounted there. It is then ignored, and only the
+  // limits of the mounted root are read.
   const below =
     isBelowRoot && !path.includes('..') ? path.slice(root === '/' ? 0 : root.length) : ''
   const names = below.split('/').filter((name) => name !== '')

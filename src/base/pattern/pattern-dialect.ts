@@ -68,8 +68,8 @@ export interface DialectNeeds {
    */
   readonly refusal: string | null
   /**
-   * The form of texts in which the engine finds word boundaries, which it only finds between ASCII characters. Null if
-   * the pattern uses none.
+   * The form to which texts must be converted before the search. It is needed because the engine finds word boundaries
+   * only between ASCII characters. Null if the pattern uses no word boundaries.
    */
   readonly shape: WordShape | null
 }

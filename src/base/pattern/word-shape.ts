@@ -62,7 +62,10 @@ const FOLDED = new Map([
 /** A group of flags that makes the rest of the pattern ignore case. */
 const IGNORES_CASE = /\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]*)?\)/
 
-/** A character that stands for all characters of a kind, and the one that the real character becomes in texts. */
+/**
+ * A stand-in: `sign` stands for all characters of a kind in rewritten texts. A real `sign` in a text becomes its
+ * `twin`.
+ */
 interface StandIn {
   readonly sign: string
   readonly twin: string | null
@@ -162,7 +165,10 @@ export class WordShape {
     })
   }
 
-  /** Returns all characters that are not in `ranges`, and the stand-ins. The ranges are in ascending order. */
+  /**
+   * Returns the ranges of all characters outside of `ranges`, and the stand-ins as further ranges. `ranges` are in
+   * ascending order.
+   */
   #outside(ranges: readonly Range[]): readonly Range[] {
     const starts = [0, ...ranges.map(([, last]) => last + 1)]
     const ends = [...ranges.map(([first]) => first - 1), LAST_CODE_POINT]
@@ -172,7 +178,10 @@ export class WordShape {
   }
 }
 
-/** Returns the first candidate that is not mentioned, or else two that are mentioned only together. */
+/**
+ * Returns the first candidate that the pattern does not mention. If it mentions all of them, returns two that it never
+ * tells apart.
+ */
 function pick(candidates: readonly string[], mentioned: readonly Range[]): StandIn | null {
   const bySignature = new Map<string, string>()
   const unmentioned = candidates.find((sign) => !/1/.test(signature(sign, mentioned)))
@@ -186,7 +195,10 @@ function pick(candidates: readonly string[], mentioned: readonly Range[]): Stand
   return null
 }
 
-/** Returns a text that is equal for two characters if each range contains both or neither, in both cases. */
+/**
+ * Returns a text that is the same for two letters if the pattern never tells them apart: each range contains both or
+ * neither. The same must hold for their capital letters.
+ */
 function signature(sign: string, mentioned: readonly Range[]): string {
   const codes = [sign, sign.toUpperCase()].map((one) => one.charCodeAt(0))
   return mentioned

@@ -5,7 +5,7 @@ import { connect as connectSecurely } from 'node:tls'
 const RECONNECT_MS = 50
 const HEAD_END = '\r\n\r\n'
 
-/** Is told what happens on a connection. */
+/** Receives the answers and the reconnections of connections. */
 export interface ConnectionListener {
   /** Called when an answer is complete. The status is 0 if the connection was lost before the answer. */
   answered(connection: BenchConnection, status: number): void

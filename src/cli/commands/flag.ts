@@ -134,13 +134,19 @@ function withFlags<T>(
     isWriting,
     ({ organization, flags: store, decisions: sources }) => {
       const project = organization.projects.project(projectId)
-      if (project === null) throw new OperatorError(`There is no project ${projectId}.`)
+      if (project === null) {
+        throw new OperatorError(
+          `There is no project ${projectId}. Run 'tenrec project list' to see all projects.`,
+        )
+      }
       const cohorts = sources.cohorts(projectId)
       const wanted = (): Flag => {
         const flag = store.flags(projectId).byKey(operand)
         if (flag !== null) return flag
         const key = JSON.stringify(operand)
-        throw new OperatorError(`There is no flag ${key} in project ${projectId}.`)
+        throw new OperatorError(
+          `There is no flag ${key} in project ${projectId}. Run 'tenrec flag list --project ${projectId}' to see all flags.`,
+        )
       }
       const context: FlagChangeContext = {
         projectId,

@@ -64,8 +64,8 @@ export const COMMANDS: Commands = [
 type Place = Pick<ProjectMembership, 'projectId' | 'userId'>
 
 /**
- * Changes the membership that the words after the command name. The audit log entry names the project and the user, as
- * the entry of the same change in the console does.
+ * Changes the level of a user in a project. The first operand of the command is the number of the project, the second
+ * one identifies the user. The audit log entry names both, as the entry of the same change in the console does.
  */
 async function changeMember<T>(
   input: CommandInput,
@@ -84,7 +84,7 @@ async function changeMember<T>(
   return result
 }
 
-/** Returns the ID of the project that the first word after the command names. Throws `OperatorError`. */
+/** Returns the number in the first operand if a project has this number. Throws `OperatorError` otherwise. */
 function projectIn({ projects }: OrganizationStore, { operandId: id }: CommandInput): number {
   if (projects.project(id) !== null) return id
   throw new OperatorError(

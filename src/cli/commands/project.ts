@@ -118,7 +118,10 @@ function readChanges(input: CommandInput): ProjectChanges {
   })
 }
 
-/** Returns the maximum in an option. Null means no limit, and undefined that the option is not given. */
+/**
+ * Returns the daily limit in an option. Null stands for `none`, which removes the limit. Undefined means that the
+ * option is not given.
+ */
 function readMaximum(
   input: CommandInput,
   name: string,

@@ -17,7 +17,7 @@ import { isoTime } from '../lib/output.ts'
 import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
-/** A page that contains all roles, because there are never as many. */
+/** A page that is large enough for all roles. */
 const ALL = { limit: 1_000_000, offset: 0 } as const
 const UNSET = 'unset'
 

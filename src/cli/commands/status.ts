@@ -126,7 +126,8 @@ async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Pro
   const { status, reasons }: JsonObject = isObject(answer) ? answer : {}
   const state = STATES.get(status)
   if (state === undefined || !Array.isArray(reasons)) {
-    return { state: 'stopped', reasons: [`The server at ${url} is not Tenrec.`] }
+    const reason = `The server at ${url} is not Tenrec. Give the address of the daemon with --base-url.`
+    return { state: 'stopped', reasons: [reason] }
   }
   if (isGuessed && folder?.isReadable === true && daemon === null) {
     const reason = `No process has ${folder.path} open. The daemon at ${url} serves another data directory; ask it with --base-url.`

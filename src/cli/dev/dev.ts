@@ -108,7 +108,7 @@ async function start(input: CommandInput, folder: string, level: LogLevel): Prom
   const daemon = await startDaemon(settings, {
     dataDir,
     log: createLogger({ level, format: 'json', descriptor: 2 }),
-    // No service manager controls this daemon.
+    // With `isBeside`, the daemon ignores the environment variables of a service manager, because none controls it.
     isBeside: true,
     developmentKey: DEVELOPMENT_PROJECT_KEY,
   })

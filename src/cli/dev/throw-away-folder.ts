@@ -1,7 +1,7 @@
 /**
- * The temporary data directory of `tenrec dev`. It is in memory if there is enough, and is removed when the process
- * ends. The next start removes a directory that a killed process left behind. Its name contains a text that identifies
- * the process.
+ * The temporary data directory of `tenrec dev`. It is in memory if enough memory is free, and is removed when the
+ * process ends. The next start removes a directory that a killed process left behind. The name of the directory
+ * contains a text that identifies the process.
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'

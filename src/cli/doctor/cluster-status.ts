@@ -108,7 +108,7 @@ function streamRisks({ brokers }: StreamState, noMajority: string): readonly str
   if (current.length > majority) return []
   const names = current.map(({ name }) => name).join(', ')
   return [
-    `Only ${names} are current. If one of them failed, the majority would be lost, but no event.`,
+    `Only the brokers ${names} are up to date. If one of them failed, there would be no majority, but no event would be lost.`,
   ]
 }
 

@@ -120,7 +120,9 @@ export async function checkFreeSpace(settings: Settings): Promise<readonly Findi
     return [warning('free_space', `${free} Free some space before the reserve is reached.`)]
   }
   if (freeBytes < bytes / 10) {
-    return [warning('free_space', `${free} The store can grow by less than one tenth.`)]
+    return [
+      warning('free_space', `${free} The store can grow by less than one tenth. Free some space.`),
+    ]
   }
   if (freeBytes < settings.backlogBytesMax) {
     const message = `${free} That is less than \`backlog_limit\`, so a long backlog would fill the disk. Lower \`backlog_limit\`.`

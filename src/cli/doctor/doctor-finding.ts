@@ -26,7 +26,7 @@ export function problem(check: string, message: string): Finding {
   return { check, verdict: 'problem', message }
 }
 
-/** The findings of one run, in order. */
+/** The findings of one call of `tenrec doctor`, in order. */
 export class Findings {
   readonly all: Finding[] = []
 

@@ -14,7 +14,7 @@ const FILTERS = 'stored_filters'
 const BLOCKS_MANY = 5000
 
 /**
- * Checks dead letters and waiting blocks. It takes a few reads, and counts the dead letters. Throws `OperatorError`.
+ * Checks dead letters and waiting blocks. It reads a few values, and counts the dead letters. Throws `OperatorError`.
  */
 export async function checkStored(dataDir: string, isServed: boolean): Promise<readonly Finding[]> {
   const request = { dataDir, environments: [], isWriting: false }

@@ -20,8 +20,8 @@ export interface FlagProject {
   /** Returns all flags in the form of a file. */
   pull(): Promise<readonly JsonObject[]>
   /**
-   * Plans the change of flags. `sampleMax` is the number of persons to evaluate. 0 means that the plan needs no
-   * numbers.
+   * Plans the change of flags. `sampleMax` is the largest number of persons for whom the plan computes the effect. With
+   * 0, the plan does not contain the effect.
    */
   plan(flags: readonly JsonObject[], sampleMax: number): Promise<PlanAnswer>
   /** Changes flags as a plan says: all or none of them. Throws if a flag has another version than in the plan. */
@@ -89,7 +89,11 @@ function storedProject(input: CommandInput): FlagProject {
 
 function setOf({ organization, flags, decisions }: OpenStore, projectId: number): FlagSet {
   const project = organization.projects.project(projectId)
-  if (project === null) throw new OperatorError(`There is no project ${projectId}.`)
+  if (project === null) {
+    throw new OperatorError(
+      `There is no project ${projectId}. Run 'tenrec project list' to see all projects.`,
+    )
+  }
   return {
     projectId,
     timezone: project.timezone,

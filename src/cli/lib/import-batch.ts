@@ -29,7 +29,8 @@ const ID_KEY = Buffer.from('","distinct_id":"')
 /** The offset of the name in the head of an exported line, which begins with `"uuid":"`, the UUID and `","event":"`. */
 const NAME_OFFSET = '"uuid":"","event":"'.length + 36
 /**
- * A head of more bytes is parsed. In a shorter one, neither the name nor the ID can be longer than the daemon stores.
+ * A line is parsed if its head has more bytes than this. In a shorter head, neither the name nor the ID can exceed the
+ * lengths that the daemon stores.
  */
 const COPIED_HEAD_BYTES = 300
 /** The names of events that the daemon never stores. */

@@ -51,7 +51,9 @@ export class BodySender {
   readonly #onWait: (text: string) => void
   #toldReason = ''
 
-  /** `onWait` receives why a body is sent again, unless it was told the same reason last. */
+  /**
+   * `onWait` is called with the reason why a body is sent again, unless the reason is the same as in the previous call.
+   */
   constructor(url: string, onWait: (text: string) => void) {
     this.#url = new URL(url)
     this.#onWait = onWait

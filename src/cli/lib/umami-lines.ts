@@ -127,7 +127,8 @@ async function* rowsOf(
       const isRow = columns !== null && fault === null && cells.length > 1
       const row = columns !== null && isRow ? rowOfCells(columns, cells) : null
       const { line, lineCount } = record
-      // The last part of the table begins with a record whose end is missing: a line break or a closing quote.
+      // The last part of the table begins with a record without an end (a line break or a closing quote), so the file
+      // may have been cut there.
       rows.push({ row, line, lineCount, isCut: isLast })
       columns ??= checkedColumns(cells, path, needed)
     }

@@ -47,7 +47,11 @@ export function readOrganization<T>(
  * Returns a project by its ID. If there is none, throws `OperatorError` with `hint` in its message. Also throws the
  * errors of `withStore`.
  */
-export async function projectOf(input: CommandInput, id: number, hint = ''): Promise<Project> {
+export async function projectOf(
+  input: CommandInput,
+  id: number,
+  hint = " Run 'tenrec project list' to see all projects.",
+): Promise<Project> {
   const project = await readOrganization(input, ({ projects }) => projects.project(id))
   if (project !== null) return project
   throw new OperatorError(`There is no project ${id}.${hint}`)

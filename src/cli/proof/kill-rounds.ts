@@ -22,7 +22,7 @@ const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
-/** The fraction of the runs in which at least one answer must arrive before the kill. */
+/** The fraction of the rounds in which at least one answer must arrive before the kill. */
 const ANSWERED_PART = 0.85
 /** The shortest time under load before a kill, in milliseconds. */
 const RUN_MS_MIN = 20
@@ -134,7 +134,7 @@ class KillRounds {
     const daemon = await this.#start()
     const load = new ProofLoad(this.#loadOptions(daemon))
     try {
-      // Some kills come before anything is acknowledged, so not every run waits for an answer.
+      // Some kills should come before anything is acknowledged, so not every round waits for an answer.
       if (this.#random() < ANSWERED_PART) await this.#answered(daemon, load)
       await this.#pause(daemon, this.#between(RUN_MS_MIN, this.#plan.seconds * 1000))
       if (moment === 'after_an_answer') await this.#answered(daemon, load)

@@ -53,7 +53,7 @@ export function seededRandom(seed: number): Random {
 export class ProofLedger {
   readonly #random: Random
   readonly #states = new Uint8Array(PROOF_EVENTS_MAX)
-  /** The first four groups of digits, which the UUIDs of all events of this proof have. */
+  /** The first four groups of digits of a UUID. They are the same for all events of this proof. */
   readonly #prefix: string
   readonly #pads = new Uint16Array(PROOF_EVENTS_MAX)
   readonly #unknown = new Set<number>()

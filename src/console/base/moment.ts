@@ -5,8 +5,8 @@ export function momentAt(wall: string, timeZone: string): string {
   const asUtc = (text: string) => Date.parse(`${text.replace(' ', 'T')}Z`)
   const shown = (moment: number) => asUtc(new Date(moment).toLocaleString('sv', { timeZone }))
   const wanted = asUtc(wall)
-  // The offset of the zone may be another one if clocks change nearby, so it is determined a second time at the
-  // computed moment.
+  // If clocks change near this time, the moment that is computed first may be based on the wrong offset of the zone.
+  // The offset is therefore determined a second time, at this moment.
   const near = 2 * wanted - shown(wanted)
   return new Date(near + wanted - shown(near)).toISOString()
 }

@@ -661,8 +661,8 @@ function plainest({ persons_urls: _, ...query }: Question): unknown {
   if (query['filterTestAccounts'] === false) delete result['filterTestAccounts']
   const range = result['dateRange']
   if (isObject(range)) result['dateRange'] = plainRange(range, query['interval'])
-  // Without a range, a query covers the last seven days and today. Only a retention then covers as many periods as it
-  // shows.
+  // Without a range, a query covers the last seven days and today. A retention is the exception: it covers as many
+  // periods as it shows.
   if (query.kind !== KINDS.retention && isEmpty(sorted(range)))
     result['dateRange'] = { date_from: '-7d' }
   return sorted(result)

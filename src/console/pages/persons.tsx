@@ -128,8 +128,8 @@ function columnOf(name: string): Column<Person> {
 }
 
 /**
- * Returns the text of a property. If the person does not have it, the property from the first event of the person is
- * used.
+ * Returns the text of a property. If the person does not have the property, the initial value of the property is used,
+ * which comes from the first event of the person.
  */
 function shownValue(key: string, properties: Person['properties']): string {
   const value = properties[key] ?? properties[`$initial_${key.replace(/^\$/, '')}`]

@@ -63,7 +63,10 @@ function rowOf({ source, target, value, average_conversion_time: ms }: Edge): ob
   return { from: placedOf(source), to: placedOf(target), times: value, mean_seconds: Math.round(ms / 1000) }
 }
 
-/** A step in the diagram: a bar as high as its share of the people. `in` and `out` are where the next link ends. */
+/**
+ * A step in the diagram. Its bar is as high as its share of the people. `in` and `out` are the heights at which the
+ * next link to the bar and the next link from the bar are drawn.
+ */
 interface Bar {
   readonly name: string
   readonly step: number

@@ -22,11 +22,14 @@ const BEFORE_DASH = '5 4'
 const ONGOING_DASH = '2 4'
 const HEIGHT = 260
 /**
- * The margins of the chart. The left one contains numbers, the bottom one times, and the right one half of the last
- * time label.
+ * The margins of the chart in pixels. The left one contains numbers, the bottom one times, and the right one half of
+ * the last time label.
  */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
-/** The height at which the time axis is drawn, and the height of the marks of annotations above it. */
+/**
+ * In pixels: the distance of the time axis from the top of the chart, and the height of the annotation marks above the
+ * axis.
+ */
 const [AXIS, MARK_PX] = [HEIGHT - BOTTOM, 13]
 const LABEL_WIDTH = 90
 const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]

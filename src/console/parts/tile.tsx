@@ -38,7 +38,7 @@ export interface TileRecord {
 const COLUMNS = 12
 const USUAL_WIDTH = 6
 
-/** Returns the query of a tile with the filters of the dashboard. Returns null if the insight has none. */
+/** Returns the query of a tile with the filters of the dashboard. Returns null if the insight has no query. */
 export function queryOfTile(insight: TileInsight, filters: DashboardFilters) {
   const query = innerQuery(insight.query)
   return query && onDashboard(query, filters)

@@ -26,9 +26,15 @@ export interface AuditEntry {
   readonly projectId: number | null
   /** The method of the request. It is '' on the command line and for a schedule. */
   readonly method: string
-  /** The pattern of the path, or the command, such as `tenrec flag set`, or what a schedule did. */
+  /**
+   * What was requested: the path pattern of the route, a command such as `tenrec flag set`, or the action of a
+   * schedule.
+   */
   readonly route: string
-  /** The object that was changed or created: the last id of the path, the id in the answer, or the operand. */
+  /**
+   * The id of the object that was changed or created. It is taken from the end of the path, from the answer, or from
+   * the operand of the command.
+   */
   readonly objectId: string | null
   /**
    * The HTTP status of the answer. It is 0 on the command line, where only successful changes are logged, and for a

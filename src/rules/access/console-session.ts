@@ -33,13 +33,16 @@ export interface ConsoleSession {
 export interface SessionIdentity {
   /** The key under which the link is stored. */
   readonly hash: Buffer
-  /** The time at which the account was linked. An account that is linked again has another time. */
+  /**
+   * The time at which the account was linked. If the account is unlinked and linked again, the time differs, so
+   * sessions that began before stay ended.
+   */
   readonly linkedAtMs: number
 }
 
 /**
- * What a session is started with: a personal key, a password or an account at the identity provider that was already
- * checked, with its user, or the code of a login link.
+ * The proof with which a client starts a session. The caller has already checked a personal key, a password or an
+ * account at the identity provider. The store checks the code of a login link.
  */
 export type SessionProof =
   | { readonly key: string; readonly userId: number }

@@ -30,7 +30,10 @@ export interface StoredIdentity {
 /** A login with an account, as it reaches the store. */
 export interface IdentityLogin {
   readonly account: ProviderAccount
-  /** True if an unknown person becomes a viewer. Otherwise the login is refused. */
+  /**
+   * True if the first login of a person who has no user yet creates a user with the level of a viewer. Otherwise such a
+   * login is refused.
+   */
   readonly isViewerMade: boolean
   /** The audit entry of a new link. The store fills in the user. */
   readonly audit: AuditEntry
@@ -64,7 +67,7 @@ export function accountOf(
   domains: readonly string[],
 ): ProviderAccount | string {
   if (subject === '' || subject.length > SUBJECT_CHARACTERS) {
-    return 'The identity provider sent an invalid account.'
+    return 'The identity provider sent an account without a valid ID. Ask an administrator to check the provider.'
   }
   if (typeof claims.email !== 'string' || !EMAIL.test(claims.email)) {
     return 'The identity provider did not send your e-mail address. Ask an administrator to let Tenrec read it there.'
@@ -76,7 +79,7 @@ export function accountOf(
   const email = asciiLowerCase(claims.email)
   const domain = email.slice(email.indexOf('@') + 1)
   if (domains.length > 0 && !domains.includes('*') && !domains.includes(domain)) {
-    return `E-mail addresses of ${domain} cannot be used to log in here.`
+    return `E-mail addresses of ${domain} cannot be used to log in here. Log in with another account.`
   }
   const names = [claims.given_name, claims.name, '']
   const firstName = names.find((name) => typeof name === 'string') ?? ''

@@ -1,6 +1,6 @@
 /**
  * The levels of permissions, one table for each kind. Parsing, schemas, commands, texts and checks are derived from
- * these tables. Source: interface description, sections 2.2 and 2.4.
+ * these tables. Source: PostHog's API description, sections 2.2 and 2.4.
  */
 
 /** One level of a kind of permission. */

@@ -253,19 +253,22 @@ export interface InviteAcceptance {
   readonly passwordHash?: string | undefined
 }
 
-/** The user who accepted an invitation, and the key that was created. Null if the user has a password instead. */
+/**
+ * The user who accepted an invitation, and the key that was created. The key is null if the user chose a password
+ * instead.
+ */
 export interface AcceptedInvite {
   readonly user: User
   readonly made: NewKey<PersonalKey> | null
 }
 
-/** The error for a password with an invitation that `mayHavePassword` refuses. */
+/** The error for accepting an invitation with a password if the invitation allows none (`mayHavePassword`). */
 export const LIMITED_INVITE =
   'This invitation gives limited rights, so it comes with a personal key instead of a password. Accept it without `password`.'
 
 /**
- * Returns whether an invited user may log in with a password. Only an invitation that gives all rights of its level
- * allows this, because a password gives all of them.
+ * Returns whether an invited user may log in with a password. A user who logs in with a password has all rights of the
+ * level, so only an invitation that grants all of them allows a password.
  */
 export function mayHavePassword({
   scopes,

@@ -1,7 +1,8 @@
 /**
  * Passwords of users: which ones are allowed, and the text in which their hash is stored. The text has the form of the
- * Password Hashing Competition, `$scrypt$ln=15,r=8,p=3$SALT$HASH`, so that it names the cost with which it was made.
- * The Password Storage Cheat Sheet of OWASP recommends this cost for scrypt.
+ * Password Hashing Competition, `$scrypt$ln=15,r=8,p=3$SALT$HASH`, so each stored hash names its own cost, and the cost
+ * of new hashes can be changed. The Password Storage Cheat Sheet of OWASP recommends the cost for scrypt that is used
+ * here.
  */
 import type { User } from './organization.ts'
 

@@ -1,7 +1,8 @@
 /**
  * Decides which projects a user may use, and at which level. Administrators of the organization may use all projects.
  * Other users have their level of the organization in every project that is not private, unless they are a member of
- * the project: then they have the level of that membership. docs/compatibility/organization.md, "Access to projects".
+ * the project: then they have the level of that membership. Source: docs/compatibility/organization.md, "Access to
+ * projects".
  */
 import { isAdministrator, type ProjectLevel } from './levels.ts'
 import type { Project, ProjectAccess, ProjectMembership, User } from './organization.ts'

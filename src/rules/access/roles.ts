@@ -57,7 +57,10 @@ export interface FlagNumbers {
   readonly flagId: number
 }
 
-/** A role with data of other records: the users, and the numbers of its flags in the order of their addition. */
+/**
+ * A role as clients see it: with the users who have it, and with the flags that it may change, in the order in which
+ * they were added.
+ */
 export interface RoleView {
   readonly role: Omit<Role, 'memberships'>
   readonly createdBy: User | null
@@ -70,7 +73,7 @@ export interface RoleMember extends Omit<RoleMembership, 'userId'> {
   readonly user: User
 }
 
-/** A role access entry with its role. */
+/** A role access entry, which allows a role to change a flag, together with the role. */
 export interface RoleAccessView extends Omit<RoleAccess, 'roleNumber'> {
   readonly role: RoleView
 }

@@ -167,7 +167,10 @@ export function scopesAtLevel(scopes: readonly string[], level: number): readonl
   return VIEWER_SCOPES.filter((scope) => hasScope(scopes, scope))
 }
 
-/** The rights of a key or session, which depend on the project if its user has another level there. */
+/**
+ * The rights of a key or session. They are different in a project in which its user has another level than in the
+ * organization.
+ */
 export interface ScopesByProject {
   /** The scopes of the key or session that the user may use at their level in the organization. */
   readonly scopes: readonly string[]
@@ -187,7 +190,8 @@ export function scopesIn(
 }
 
 /**
- * Returns whether a list of scopes includes the required one. `*` includes all scopes, and `x:write` includes `x:read`.
+ * Returns whether a list of scopes includes the required one. The scope `*` includes all others, and a scope such as
+ * `event:write` includes `event:read`.
  */
 export function hasScope(scopes: readonly string[], needed: string): boolean {
   if (scopes.includes('*') || scopes.includes(needed)) return true

@@ -1,4 +1,4 @@
-/** Users as clients see them. Source: interface description, section 2.2. */
+/** Users as clients see them. Source: PostHog's API description, section 2.2. */
 
 import type { User } from './organization.ts'
 

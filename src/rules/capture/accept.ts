@@ -102,8 +102,9 @@ export function acceptCapture(
   const { json } = payload
   const { scanner } = tools
   if (request.kind === 'capture' && scanner?.scan(json) === true) {
-    // The slow path refuses an event with too many values, so this path must refuse it as well. An event has at most as
-    // many values as bytes, so a shorter event needs no check. `outlineOf` throws if an event has too many.
+    // The slow path refuses an event with too many values, so this path must refuse it as well. No event has more
+    // values than bytes, so the values are counted only if an event has more bytes than the limit. `outlineOf` throws
+    // if an event has too many.
     const isWide = json.length > EVENT_VALUES_MAX && scanner.longestEventBytes > EVENT_VALUES_MAX
     if (isWide) outlineOf(json)
     return acceptRegular(request, scanner, tools.directory, payload, sink)

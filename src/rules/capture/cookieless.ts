@@ -110,8 +110,8 @@ export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string
 }
 
 /**
- * Returns whether events that arrive at `nowMs` may belong to a day. They may if the day is now a date somewhere on
- * earth, or if it ended everywhere at most `COOKIELESS_LATE_MS_MAX` ago.
+ * Returns whether events that arrive at `nowMs` may belong to a day. They may as long as it is this day in some time
+ * zone, and for `COOKIELESS_LATE_MS_MAX` after the day has ended in all time zones.
  */
 export function isDayOpen(day: string, nowMs: number): boolean {
   const startMs = Date.parse(`${day}T00:00:00Z`)
@@ -136,7 +136,7 @@ function nameOf(hash: Buffer): string {
   return hash.toString('base64').replace(/=+$/, '')
 }
 
-/** Returns the session of a visitor and day: a UUID of version 7 whose time is the beginning of the day. */
+/** Returns the session ID of a visitor for one day: a UUID of version 7 whose time is the beginning of the day. */
 function sessionId(day: string, hash: Buffer): string {
   const bytes = Buffer.from(hash)
   bytes.writeUIntBE(Date.parse(`${day}T00:00:00Z`), 0, 6)
@@ -176,7 +176,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Returns the warning for a missing trait, together with the name of the property that would have supplied it. */
+/** Returns the warning that a property is missing without which the visitor cannot be identified. */
 function missingTrait({
   userAgent,
   address,

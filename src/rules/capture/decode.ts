@@ -44,7 +44,7 @@ export class SlowBodyError extends ServiceError {
  * parameters of a query. An absent field is undefined.
  */
 export interface OuterFields {
-  /** The field `api_key`. In a query, it counts only on a GET request, as `token` does. */
+  /** The field `api_key`. In the query, `api_key` and `token` are used only if the request is a GET. */
   readonly apiKey: string | undefined
   readonly token: string | undefined
   readonly compression: string | undefined
@@ -281,7 +281,9 @@ export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array
     return zlib.gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {
     if (isBeyondOutput(error)) throw tooLarge()
-    throw invalid('The body begins like gzip but is damaged or incomplete.')
+    throw invalid(
+      'The body begins like gzip but is damaged or incomplete. Compress it again, or send it uncompressed.',
+    )
   }
 }
 
@@ -298,7 +300,9 @@ function decompress(
   } catch (error) {
     if (error instanceof ServiceError) throw error
     if (isBeyondOutput(error)) throw tooLarge()
-    throw invalid(`The body was declared as ${encoding} but is not, or is damaged or incomplete.`)
+    throw invalid(
+      `The body was declared as ${encoding} but is not, or is damaged or incomplete. Compress it again, or send it uncompressed.`,
+    )
   }
 }
 
@@ -322,14 +326,15 @@ function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint
     if (frames.length >= ZSTD_FRAMES_MAX) {
       throw invalid(`The body has more than ${ZSTD_FRAMES_MAX} zstd frames. Send it as one frame.`)
     }
-    // `maxOutputLength` must be at least 1.
+    // Node throws if `maxOutputLength` is 0. If the limit is used up, one further byte makes the decompression fail.
     const maxOutputLength = Math.max(1, decodedBytesMax - decoded)
     const { buffer, engine } = zstdDecompressSync(compressed.subarray(at), {
       maxOutputLength,
       params,
       info: true,
     })
-    if (engine.bytesWritten === 0) throw invalid('The body is not complete zstd.')
+    if (engine.bytesWritten === 0)
+      throw invalid('The body is not complete zstd. Compress it again, or send it uncompressed.')
     at += engine.bytesWritten
     decoded += buffer.length
     if (decoded > decodedBytesMax) throw tooLarge()
@@ -391,7 +396,8 @@ function textOf(fields: Map<string, Buffer>, name: string): string | undefined {
 
 function startsLikeForm(body: Uint8Array): boolean {
   const first = body[0]
-  // The first letters of FORM_STARTS: d, _, i and c.
+  // The codes of d, _, i and c, the first letters of FORM_STARTS. Most bodies begin with another letter, and then no
+  // text is built.
   if (first !== 0x64 && first !== 0x5f && first !== 0x69 && first !== 0x63) return false
   const start = asBuffer(body.subarray(0, 16)).toString('latin1')
   return FORM_STARTS.some((prefix) => start.startsWith(prefix))

@@ -15,14 +15,14 @@ import {
 const ATTRIBUTE_PREFIX = 'attr__'
 
 /**
- * If an element has more attributes than this, the library sorts them, and otherwise an insertion sort, which is faster
- * for a few but takes quadratic time. A client therefore cannot make a request slow by sending many attributes.
+ * The number of attributes up to which an insertion sort is used. It is faster than `sort` for a few attributes, but it
+ * takes quadratic time, so a client could make a request slow by sending many of them.
  */
 const FEW_ATTRIBUTES = 32
 
 /**
- * The class part of the chain for each `class` text, as a cache. A page has few different class texts, but sends many
- * clicks.
+ * A cache: for the text of a `class` attribute, its part of the chain. A page has few different class texts, but sends
+ * many clicks.
  */
 const classesOfText = new Map<string, string>()
 

@@ -38,8 +38,8 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
 }
 
 /**
- * Returns the one of `names` that is between `start` and `end`, or undefined. It allocates nothing, because there may
- * be many fields.
+ * Returns the name in `names` that equals the bytes from `start` to `end`, or undefined. It allocates nothing, because
+ * there may be many fields.
  */
 function nameAt(
   bytes: Buffer,

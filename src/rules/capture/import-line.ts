@@ -43,7 +43,7 @@ export interface ImportedLine {
   readonly faults: readonly string[]
 }
 
-/** What decides which events the daemon will store. */
+/** The time and the limits by which the daemon decides whether it stores an event. */
 export interface ImportContext {
   /** Milliseconds since 1970. An event whose time is too far after this moment is a fault. */
   readonly nowMs: number
@@ -87,7 +87,8 @@ export function readImportLine(
   const list = listOf(value)
   const isPage = list === value['results']
   for (const [index, item] of list.entries()) {
-    // The seed of an event in a page is its own text. If it were the line, the cost would be quadratic.
+    // In a page, each event is hashed with its own text. Hashing the whole line for each event would take quadratic
+    // time.
     const seed = (): string =>
       `${lineNumber}.${index}.${item === value ? line.toString('utf8') : JSON.stringify(item)}`
     try {
@@ -175,8 +176,8 @@ function eventOf(
 }
 
 /**
- * Adds the changes of a person that the event itself has to its properties. Changes of a kind that the properties have
- * too are returned instead, as members of the event. The daemon merges both.
+ * Copies `$set`, `$set_once` and `$unset` of the event itself into its properties. If the properties already have a
+ * member of this name, the event's own member is returned instead, because the daemon merges the two.
  */
 function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
   const updates: OwnObject = {}
@@ -190,8 +191,9 @@ function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
 }
 
 /**
- * Returns the uuid of an event. The events API lists it as `id`, in a page or, if the page was taken apart, next to
- * `elements` and `person`. Elsewhere, `id` may be the ID of a user. An event without a uuid gets one made from its seed.
+ * Returns the uuid of an event. The events API of PostHog names it `id`. `id` is therefore used in a page of that API,
+ * and in a single event that has `elements` or `person`, as only that API writes them. In all other events, `id` may be
+ * the ID of a user. An event without a uuid gets one that is computed from `seed()`.
  */
 function uuidOf(item: JsonObject, isInPage: boolean, seed: () => string): string {
   const { id, uuid } = item

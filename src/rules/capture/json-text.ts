@@ -19,10 +19,10 @@ const COLON = 0x3a
 const MINUS = 0x2d
 const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
-/** A number with more digits than this before the decimal point may be infinite. */
+/** A number with more digits than this before the decimal point may be parsed as Infinity. */
 const FINITE_DIGITS_MAX = 308
 const LONG_INTEGER = /\d{16}/
-/** An integer that may be greater than 2^53, beyond which numbers are rounded. */
+/** Matches integers that may be greater than 2^53. JSON.parse rounds such integers. */
 const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
 /** The members that identify a person or a group in an event. */
 const ID_MEMBERS = ['distinct_id', '$distinct_id', '$anon_distinct_id', 'alias', '$group_key']
@@ -38,9 +38,9 @@ export type LongIntegers = 'ids' | 'requests' | 'all'
 
 /** Where integers beyond 2^53 become texts. */
 interface LongIntegerPlaces {
-  /** The names of the members that contain such an integer. */
+  /** The names of the members whose own value becomes a text. */
   readonly members: ReadonlySet<string>
-  /** The names of the lists and objects whose members are such integers. */
+  /** The names of the lists and objects whose elements or members become texts. */
   readonly owners: ReadonlySet<string>
 }
 
@@ -54,8 +54,8 @@ const PLACES: Readonly<Record<Exclude<LongIntegers, 'all'>, LongIntegerPlaces>> 
 /** The member of a filter that contains the value, or the list of values, to compare with. */
 const FILTER_VALUE = 'value'
 /**
- * The member of a flag's `filters` whose values are sent to clients. A scheduled change has it in `value` of its
- * `payload`.
+ * The member of a flag's `filters` whose values are sent to clients. In a scheduled change of a flag, this member is in
+ * `payload.value`.
  */
 const PAYLOADS = 'payloads'
 const FLAG_FILTERS = 'filters'
@@ -97,7 +97,7 @@ export function refuseManyValues(
   valuesMax: number,
   containersMax = valuesMax,
 ): void {
-  // A text never has more values than bytes.
+  // A text never has more values than bytes, so a short text need not be searched.
   if (json.length <= containersMax) return
   let commas = 0
   let containers = 0
@@ -208,7 +208,8 @@ function hasSuspiciousEscape(bytes: Buffer, start: number, end: number): boolean
     position++
     if (bytes[position] !== 0x75) continue
     const first = (bytes[position + 1] ?? 0) | 0x20
-    // Suspicious are U+D8xx to U+DFxx, U+0000 to U+000F, and U+0050 to U+007F.
+    // Suspicious are U+D8xx to U+DFxx (halves of surrogate pairs), U+0000 to U+000F (which contain NUL), and U+0050 to
+    // U+007F (which contain all characters of `__proto__`).
     const third = bytes[position + 3] ?? 0
     if (first === 0x64) return true
     if (first === 0x30 && (third === 0x30 || (third >= 0x35 && third <= 0x37))) return true
@@ -290,7 +291,8 @@ function keepsDigits(which: LongIntegers, member: string, owners: readonly strin
   const owner = owners.at(-1) ?? ''
   if (places.members.has(member) || places.owners.has(owner)) return true
   if (which !== 'requests') return false
-  // A filter is an entry of a list, so it has no name. A `value` in the body or in a named object is a property.
+  // A `value` belongs to a filter if the object that contains it is an entry of a list, which has no name. A `value`
+  // directly in the body or in a named object is the value of a property and stays a number.
   const depth = owner === FILTER_VALUE ? owners.length - 1 : owners.length
   const hasValue = member === FILTER_VALUE || owner === FILTER_VALUE
   if (hasValue && depth > 1 && owners[depth - 1] === '') return true

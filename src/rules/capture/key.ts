@@ -108,7 +108,9 @@ export function resolveProject(
   const reached = directory.projectById(id)
   const isReachable = access.projects === 'all' || access.projects.includes(id)
   if (reached === null || !isReachable) {
-    throw invalidProject('The key does not reach that project, or the project does not exist.')
+    throw invalidProject(
+      "The project does not exist, or the key may not use it. Check 'project_id', or send the project key.",
+    )
   }
   return reached
 }

@@ -139,8 +139,8 @@ function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
 }
 
 /**
- * Merges one of the two objects. If both contain a key, the value of the event itself wins. A value that is not an
- * object is ignored.
+ * Merges the member `$set` or `$set_once` of the event itself (`top`) into the same member of its properties. If both
+ * contain a key, the value of the event itself wins. A value that is not an object is ignored.
  */
 function mergeObject(top: unknown, properties: OwnObject, field: '$set' | '$set_once'): void {
   const inner = properties[field]

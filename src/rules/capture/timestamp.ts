@@ -298,7 +298,7 @@ function parseDigits(text: string): number {
   if (length !== 10 && length !== 13 && length !== 16 && length !== 19) return Number.NaN
   const wholeMs = digitsAt(text, 0, 10) * SECOND_MS
   if (length === 10) return wholeMs
-  // Digits beyond milliseconds are cut, but they must be digits.
+  // Digits after the milliseconds are ignored, but other characters are refused.
   return Number.isNaN(digitsAt(text, 13, length - 13))
     ? Number.NaN
     : wholeMs + digitsAt(text, 10, 3)
@@ -313,8 +313,9 @@ function parseCount(count: number): number | null {
 }
 
 /**
- * Cuts a number of nanoseconds to milliseconds. It is beyond 2^53, so it is up to 128 nanoseconds off. A number that a
- * whole millisecond is rounded to means that millisecond, also if it is less.
+ * Cuts a number of nanoseconds to whole milliseconds. A double of this size is up to 128 nanoseconds off. If the number
+ * equals the double nearest to a whole millisecond, it counts as this millisecond, although the exact number may be
+ * slightly less.
  */
 function msOfNanoseconds(count: number): number {
   const nearest = Math.round(count / 1e6)
@@ -455,7 +456,10 @@ function writtenZoneMs(text: string): number {
   return zoneMs(offset.slice(0, 1) + padded, 0, padded.length + 1)
 }
 
-/** Returns whether a remark cannot mean another zone than the zone name before it, which is in lower case. */
+/**
+ * Returns whether a remark fits the zone name before it. If the remark could mean another zone, the time is ambiguous.
+ * The zone name is in lower case.
+ */
 function isRemarkOf(zone: string, remark: string): boolean {
   if (!AMERICAN_ZONE.test(zone)) return REMARK_WITHOUT_OFFSET.test(remark)
   const match = AMERICAN_REMARK.exec(remark.toLowerCase())

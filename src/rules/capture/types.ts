@@ -32,10 +32,7 @@ export interface IngestionWarning {
 export interface EventContext {
   /** The time at which the request arrived, in milliseconds since 1970. */
   readonly arrivedAtMs: number
-  /**
-   * The time that the client's clock showed when it sent the request, in milliseconds since 1970. Null if the client
-   * sent no valid time.
-   */
+  /** The time of sending by the client's clock, in milliseconds since 1970. Null if the client sent no valid time. */
   readonly sentAtMs: number | null
   /** True if the client sent an invalid time of sending. Each event of the request then gets a warning. */
   readonly isSentAtInvalid: boolean
@@ -50,7 +47,11 @@ export interface EventContext {
   readonly aiPropertiesBytesMax: number
 }
 
-/** How an event relates to its person. Source: docs/compatibility/persons.md, "Personless events". */
+/**
+ * What an event means for its person. `full` is an ordinary event, and `propertyless` is a personless event.
+ * `force_upgrade` is a personless event whose distinct_id has had a person for more than a minute. Source:
+ * docs/compatibility/persons.md, "Personless events".
+ */
 export const PERSON_MODES = ['full', 'propertyless', 'force_upgrade'] as const
 /** One of `PERSON_MODES`. */
 export type PersonMode = (typeof PERSON_MODES)[number]
@@ -77,8 +78,9 @@ export interface NormalisedEvent {
 }
 
 /**
- * All properties of an event that was read without building an object. There is one cell for each property, and some
- * properties are added. The numbers of keys and values are valid only within one epoch. The cells are valid until the
+ * All properties of an event that was read without building an object. Each property that the client sent is one cell.
+ * The properties that processing has added are in `addedNames` and `addedValues`. The numbers of keys and values are
+ * valid only within one epoch, which ends when the reader discards all keys and values. The cells are valid until the
  * next event is read.
  */
 export interface EventCells {
@@ -113,9 +115,12 @@ export interface EventCells {
    */
   fill(table: ColumnBlock | null, row: number): number
   leftAt(index: number): number
-  /** The number of rows of a block that is a column. */
+  /** The number of rows of a block that is used as a column. */
   readonly blockRows: number
-  /** Returns blank memory for a column or for a table of columns, or null if there is none left. */
+  /**
+   * Returns a block for a column or for a table of columns. Its bytes are zeros. Returns null if there is no memory
+   * left for it.
+   */
   takeBlock(): ColumnBlock | null
   /** Releases a block. The caller must have set all of its memory to zeros. */
   releaseBlock(block: ColumnBlock): void
@@ -134,7 +139,10 @@ export interface EventCells {
   readonly idBytes: number
 }
 
-/** Memory that `fill` reads and writes. It is a column, or the table of the columns of a segment. It does not move. */
+/**
+ * Memory that `fill` reads and writes. It is either one column, or a table with the addresses of the columns of a
+ * segment. Its address never changes.
+ */
 export interface ColumnBlock {
   readonly address: number
   /**

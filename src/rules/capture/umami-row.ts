@@ -203,7 +203,7 @@ function webVitals(row: UmamiRow): OwnObject {
   )
 }
 
-/** Returns the query with its question mark, which Umami stores without. */
+/** Returns the query with a question mark in front. Umami stores the query without one. */
 function queryOf(row: UmamiRow, column: string): string {
   const query = textOf(row, column).replace(/^\?/, '')
   return query === '' ? '' : `?${query}`

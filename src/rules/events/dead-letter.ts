@@ -6,9 +6,9 @@ import { RECORD_IP_ANONYMIZED } from '../capture/log-block.ts'
 import type { FateSample } from './ingestion-fates.ts'
 import { LETTER_BODY_BYTES_MAX } from './limits.ts'
 
-/** The other data that the log contains about an event. */
+/** The facts about an event that the log contains outside of the event's JSON. */
 export interface DeadLetterOrigin {
-  /** The RECORD_* bits of the record. */
+  /** The RECORD_* bits with which the request was recorded in the log. */
   readonly flags: number
   readonly arrivedAtMs: number
   /** The time at which the client sent the request, by its own clock. NaN if the client did not give this time. */
@@ -80,7 +80,7 @@ export function letterView(letter: StoredDeadLetter): DeadLetterView {
   }
 }
 
-/** Returns a dead letter in the form of a sample, for the page that shows why events were not stored. */
+/** Returns a dead letter as a sample for the console page that shows why events were not stored. */
 export function letterSample(letter: StoredDeadLetter): FateSample {
   const { stored_at: at, reason: detail, body } = letterView(letter)
   const known = { at, distinct_id: null, event: null, uuid: null, detail }

@@ -1,4 +1,4 @@
-/** Commands about dead letters. The front issues them, and the processing thread executes them. */
+/** Commands about dead letters. The main thread issues them, and the processing thread executes them. */
 import type { Actor } from '../access/user.ts'
 
 /**
@@ -34,7 +34,7 @@ export interface DeadLetterOutcome {
   readonly hasMore: boolean
 }
 
-/** The port through which the front issues these commands. The daemon connects it to the log. */
+/** The port through which the main thread issues these commands. The daemon connects it to the log. */
 export interface DeadLetterCommands {
   /** Resolves when the command was executed durably. Rejects with `ServiceError` 503 if it cannot be executed. */
   deadLetters(actor: Actor, command: DeadLetterCommand): Promise<DeadLetterOutcome>

@@ -15,8 +15,8 @@ export interface ErasureTarget {
   /** The distinct ids whose events are selected. Null means the events of everybody. */
   readonly ids: readonly ErasureSpan[] | null
   /**
-   * The rules. The rule for an event is the one with its name, or else the one without a name. An event without a rule
-   * stays.
+   * For each event, the rule with its name counts, or else the rule without a name. An event for which there is no rule
+   * is kept.
    */
   readonly rules: readonly ErasureRule[]
   /** All events up to this sequence number are selected, regardless of the rules. */
@@ -36,8 +36,8 @@ export interface DeletionJob extends ErasureTarget {
   /** The time at which the log first recorded that the job was executed. Null if it has not yet. */
   readonly doneAt: string | null
   /**
-   * True if this store has erased all selected events. The job is finished if `doneAt` is also set. It is absent in
-   * jobs of old versions, in which `doneAt` had the same meaning.
+   * True if this store has erased all selected events. The job is finished if `doneAt` is also set. The member is
+   * absent in jobs of old versions. Such a job is finished if `doneAt` is set.
    */
   readonly isCarriedOut?: boolean
   /** For retention by size: the arrival time in milliseconds of the newest event that is erased because of the size. */

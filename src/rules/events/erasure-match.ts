@@ -14,7 +14,7 @@ export interface ErasureMatch {
   readonly through: number
 }
 
-/** A run of consecutive events: the sequence number of the first, and their time range in milliseconds. */
+/** Consecutive events: the sequence number of the first one, and the range of their times in milliseconds. */
 export interface EventSpan {
   readonly firstSequence: number
   readonly firstTimestampMs: number
@@ -65,7 +65,7 @@ export function isMeant(
   return overlaps(ruleOf(match, name), timestampMs, timestampMs)
 }
 
-/** Returns whether the erasure may select some event of a run of consecutive events. */
+/** Returns whether the erasure may select at least one of some consecutive events. */
 export function mayMatch(match: ErasureMatch, span: EventSpan): boolean {
   if (span.firstSequence > match.through) return false
   if (span.firstSequence <= match.oldestThrough) return true

@@ -53,8 +53,8 @@ export interface RetentionRules {
 export const NO_RETENTION: RetentionRules = { days: null, bytesMax: null, events: [] }
 
 /**
- * Returns the erasure rules that follow from retention rules at `nowMs`. Their limits are the starts of days in UTC, so
- * that all events of a day are erased at once.
+ * Returns the erasure rules that follow from retention rules at `nowMs`. The limits are rounded to the start of a day
+ * in UTC, so that all events of a day are erased at once.
  */
 export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureRule[] {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS
@@ -147,7 +147,10 @@ export type ErasureCommand =
    * time.
    */
   | { readonly kind: 'finish_erasure'; readonly job: number }
-  /** The command contains every moment, so that a replay erases the same events. */
+  /**
+   * Erases the events whose retention has ended. The limits in the command are fixed points in time, so that a replay
+   * of the log erases the same events.
+   */
   | {
       readonly kind: 'run_retention'
       readonly rules: readonly ErasureRule[]

@@ -28,7 +28,7 @@ const UNLISTED: ReadonlySet<string> = new Set([
   '$group_3',
   '$group_4',
 ])
-/** Properties whose numbers are not used in arithmetic. */
+/** Properties that a query for numeric properties leaves out, although their values may be numbers. */
 const NO_NUMBERS: ReadonlySet<string> = new Set(['distinct_id', 'timestamp'])
 
 /** The type of the values of a property. `Duration`, in seconds, is only for sessions. */
@@ -138,8 +138,8 @@ export function propertyType(value: unknown): PropertyType | null {
 }
 
 /**
- * Returns the events that a query selects, in order. `deleted` maps an id to the newest sequence number that does not
- * count.
+ * Returns the events that a query selects, in order. `deleted` maps the id of each deleted definition to the newest
+ * sequence number at the time of the deletion. The event stays deleted until one with a larger sequence number arrives.
  */
 export function findEvents(
   events: Iterable<EventFacts>,
@@ -173,8 +173,8 @@ export function isDeleted(event: EventFacts, deleted: ReadonlyMap<string, number
 
 /**
  * Returns the properties that a query selects, ordered by name. If the query names events, the properties found on
- * those events come first. `isSeen` returns whether a property was found on those events. It is null if the query names
- * no events.
+ * those events come first. `isSeen` returns whether a property was found on those events. `isSeen` is null if the query
+ * names no events.
  */
 export function findProperties<Facts extends PropertyFacts>(
   properties: Iterable<Facts>,

@@ -1,9 +1,9 @@
-/** The shape of the fate of one event. */
+/** The answer to the question of what happened to one event. */
 
 /** The fate of an event, with all data that is still available. Times are in ISO 8601, UTC. */
 export interface EventFate {
   readonly fate: 'stored' | 'waiting' | 'skipped' | 'dead_letter' | 'erased' | 'unknown'
-  /** A sentence, or one of `DROP_REASONS`. */
+  /** The reason for the fate: a sentence, or one of `DROP_REASONS`. */
   readonly because: string
   /** The sequence number of the event. */
   readonly id?: number
@@ -12,8 +12,9 @@ export interface EventFate {
   readonly timestamp?: string
   readonly person_id?: string
   /**
-   * The arrival time. The name of the member depends on the fate: an event may be stored, waiting, a dead letter or
-   * dropped. `warned_at` is the time of the warning about it.
+   * At most one of these times is present. Which one depends on the fate: the arrival of a stored event (`created_at`),
+   * of a waiting event or dead letter (`arrived_at`), or of a dropped event (`dropped_at`). If only a warning is left
+   * of an event, `warned_at` is the time of the warning.
    */
   readonly created_at?: string
   readonly arrived_at?: string

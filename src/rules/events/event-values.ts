@@ -24,7 +24,7 @@ export interface EventValueQuery {
   readonly toMs: number
 }
 
-/** An offered value. */
+/** A value or a name that clients suggest to a user. */
 export interface Offered {
   readonly name: string
 }

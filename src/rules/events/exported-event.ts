@@ -8,7 +8,8 @@ export interface ExportedEvent {
   readonly event: string
   readonly distinctId: string
   /**
-   * The uuid of the person that the event belongs to now. Without a person, the uuid that its distinct_id would have.
+   * The uuid of the person that the event belongs to now. If there is no person, it is the uuid that a person would get
+   * from the distinct_id.
    */
   readonly personId: string
   readonly timestampMs: number
@@ -19,7 +20,7 @@ export interface ExportedEvent {
   readonly propertiesJson: string
 }
 
-/** The wanted events of one segment, and the position up to which the project was read. */
+/** The events of one segment that the export selects, and the position up to which the project was read. */
 export interface ExportedSegment {
   readonly count: number
   /**
@@ -27,8 +28,8 @@ export interface ExportedSegment {
    * when it is read.
    */
   readonly events: Iterable<ExportedEvent>
-  /** Appends event `place`, from 0 to `count` - 1, as a line of NDJSON with its newline. */
+  /** Appends the event with the index `place`, from 0 to `count` - 1, as a line of NDJSON with its newline. */
   writeLine(place: number, target: JsonBytes): void
-  /** The id of the last event of the segment, whether or not it is wanted. */
+  /** The id of the last event of the segment, whether or not the export selects this event. */
   readonly lastId: number
 }

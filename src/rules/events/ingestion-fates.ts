@@ -89,7 +89,8 @@ export function droppedFates(
   }
   return [...totals].map(([reason, { count, ...last }]) => {
     const some = samples.get(reason) ?? []
-    // A count of an earlier version has only the hour, and a sample is more exact.
+    // A count from an earlier version knows only the hour of the last event. The time of the newest sample is then
+    // later and more exact.
     const sampleAt = some[0]?.at ?? ''
     const last_seen_at = sampleAt > last.last_seen_at ? sampleAt : last.last_seen_at
     return { reason, count, last_seen_at, sentence: sentenceOf(reason), samples: some }

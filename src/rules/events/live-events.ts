@@ -26,7 +26,7 @@ export interface LiveEvent extends Omit<EventFacts, 'properties'> {
   readonly properties: string
 }
 
-/** The events that one run of the processing has stored for a stream. */
+/** The events that one processing run (see docs/CONCEPTS.md) has found for a stream. */
 export interface LiveFound {
   /** The number of the stream. */
   readonly id: number

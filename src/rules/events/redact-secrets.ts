@@ -47,9 +47,15 @@ const VALUES = [
 /** The backslashes before an escaped character. There are several if the text is JSON within a JSON text. */
 const BACKSLASHES = '(?<!\\\\)\\\\+|(?<!%5[Cc])(?:%5[Cc])+'
 const CODE_ESCAPES = new RegExp(`(${BACKSLASHES})u([0-9a-fA-F]{4})`, 'g')
-/** The short escapes are searched separately, because `\token` may be a backslash and a name. */
+/**
+ * Short escapes such as `\t` are replaced in a search of their own: `\token` may be a backslash followed by the name
+ * `token`.
+ */
 const ALL_ESCAPES = new RegExp(`(${BACKSLASHES})(?:u([0-9a-fA-F]{4})|([bfnrt/]))`, 'g')
-/** How many times escapes are replaced: an escaped backslash can be the beginning of another escape. */
+/**
+ * How many times the escapes in a text are replaced. Once is not enough, because an escaped backslash can be the
+ * beginning of another escape.
+ */
 const ESCAPE_LEVELS = 3
 /** Escaped characters that would end a value without quotation marks, or are white space. */
 const SEPARATORS = /[\s,&}\]]/
@@ -61,8 +67,8 @@ interface TextRange {
 }
 
 /**
- * A text whose escapes may be replaced. `positions` has the position in the sent text for each UTF-16 unit of `text`,
- * and for the end of `text`.
+ * The text that was sent, or this text with its escapes replaced. `positions` contains the position in the sent text
+ * for each UTF-16 unit of `text`, and for the end of `text`.
  */
 interface Reading {
   readonly text: string
@@ -81,14 +87,14 @@ export function redactSecrets(text: string): string {
   let done = 0
   for (const { start, end } of ranges.sort((one, other) => one.start - other.start)) {
     if (end <= done) continue
-    // A secret that overlaps with the one before is the rest of it.
+    // If a secret overlaps with the previous one, both become one `[redacted]`.
     if (start >= done) redacted += text.slice(done, start) + REDACTED
     done = end
   }
   return redacted + text.slice(done)
 }
 
-/** Returns the text as it was sent, and with its escapes replaced. */
+/** Returns the text as it was sent, and the texts in which its escapes are replaced. */
 function readingsOf(text: string): readonly Reading[] {
   const sent: Reading = { text, positions: Array.from({ length: text.length + 1 }, (_, at) => at) }
   const readings = [sent]
@@ -140,7 +146,8 @@ function unescaped({ text, positions }: Reading, escapes: RegExp): Reading | nul
 function meaningOf(unit: string, isShort: boolean, backslashes: string): string {
   const [backslash, inForm] = backslashes.startsWith('%') ? ['%5C', true] : ['\\', false]
   const count = backslashes.length / backslash.length
-  // The number of backslashes that belong to the escape itself is the lowest bit of the count that is set.
+  // JSON within JSON doubles each backslash, so the escape itself has 1, 2 or 4 of them: the largest power of two that
+  // divides the count. The others are escaped backslashes before the escape.
   const own = count & -count
   if (unit === '\\') return backslash.repeat(count + own)
   if (unit === '"' || unit === "'") {
@@ -199,7 +206,7 @@ function closingQuote(text: string, start: number, quote: string): number {
   return text.length
 }
 
-/** Returns the position of the first such quotation mark without a backslash before it, or the end of the text. */
+/** Returns the position of the first quotation mark `quote` that has no backslash before it, or the end of the text. */
 function endOfText(text: string, start: number, quote: string): number {
   for (let at = start; at < text.length; at++) {
     if (text[at] === '\\') at++

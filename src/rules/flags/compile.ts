@@ -1,7 +1,7 @@
 /**
- * Compiles all flags of a project, so that their filters are read once and decided many times. A change of one flag is
- * cheap, because the compiled form of unchanged flags is reused, and also the data that was derived from all flags if
- * it stays the same.
+ * Compiles all flags of a project. The stored filters are read once, and the compiled form is used for every decision.
+ * A change of one flag is cheap: the compiled form of unchanged flags is reused, and so is the data that is derived
+ * from all flags if the change does not affect it.
  */
 import type { FlagHashes } from './bucketing.ts'
 import { type CompiledCohort, cohortsOfFlag, compileCohorts } from './compiled-cohorts.ts'
@@ -100,8 +100,8 @@ function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
 }
 
 /**
- * Says for each flag which flags come next, because flags are usually decided in this order. Their hashes are then
- * computed together.
+ * Tells each flag which flags are usually decided next, so that their hashes can be computed together with its own
+ * hash.
  */
 function orderHashes(active: readonly CompiledFlag[]): void {
   let rollout: FlagHashes | null = null

@@ -60,7 +60,8 @@ function compileFilter(filter: unknown, place: FilterPlace): EvaluationTest {
     case 'group':
       return groupTest(filter, place)
     case 'cohort':
-      // Cohort filters in a condition have no negation, so the member is ignored. Only filters within cohorts have one.
+      // In a condition, a filter on a cohort cannot be negated, so its member `negation` is ignored. In the tree of a
+      // cohort, it can.
       return cohortTest({ ...filter, negation: false })
     case 'flag':
       return dependencyTest(filter)

@@ -18,7 +18,10 @@ export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
   return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
 }
 
-/** Returns the id of the flag or cohort that is meant by a JSON value, or null if the value means none. */
+/**
+ * Returns the id of a flag or cohort from the value of a filter, which is a number or its digits. Returns null for any
+ * other value.
+ */
 export function referenceOf(value: unknown): number | null {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
@@ -80,9 +83,9 @@ function references(
 const namesOfSet = new WeakMap<FlagSet, readonly string[]>()
 
 /**
- * Returns the names of all properties of persons and groups that the flags of a set may read. It may contain other
- * names as well, because it includes every text that is a `key` in a filter, and the property that stands in for it
- * (see initial-properties.ts). It is computed once for each set.
+ * Returns the names of all properties of persons and groups that the flags of a set may read. The list may contain
+ * other names as well, because it includes every text that is a `key` in a filter. It also includes the property that
+ * filters read instead if the property `key` is missing (see initial-properties.ts). It is computed once for each set.
  */
 export function propertyNamesOf(set: FlagSet): readonly string[] {
   const known = namesOfSet.get(set)

@@ -43,7 +43,8 @@ export function changesOfFlags(
 }
 
 /**
- * Returns whether two records of a flag are the same. The version tells, because every change by a client raises it.
+ * Returns whether two records of a flag are the same. The filters are not compared: every change by a client raises the
+ * version.
  */
 export function isSameRecord(before: Flag, now: Flag): boolean {
   if (before === now) return true

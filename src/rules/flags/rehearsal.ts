@@ -1,7 +1,7 @@
 /**
- * Computes the effect of a change of a flag. Each person or group is decided twice, with the current flags and with the
- * changed ones, and it is counted how many have another value. Overrides, cohorts and other flags take part as in any
- * decision.
+ * Computes the effect of a change of a flag. The flag is decided twice for each person or group: with the current flags
+ * and with the changed ones. The result counts the persons or groups whose value differs. Overrides, cohorts and other
+ * flags take part as in any decision.
  */
 import type { JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -11,7 +11,7 @@ import { shownValue } from './flag-outcomes.ts'
 import { REHEARSAL_EXAMPLES_MAX, REHEARSAL_FLIPS_MAX } from './limits.ts'
 import type { DecisionSources, FlagDecision } from './types.ts'
 
-/** A person or group to decide about. Only a group has members in `groups`. */
+/** A person or group for which the flag is decided. Only a group has members in `groups`. */
 export interface Subject {
   readonly distinctId: string
   readonly groups: JsonObject
@@ -21,8 +21,8 @@ export interface Subject {
 type Value = string | boolean
 
 /**
- * A change of value, as answers show it. The members about conditions are the index of the condition that matched, or
- * null if none matched.
+ * A change of value, as answers show it. `from_condition` and `to_condition` are the indexes of the conditions that
+ * matched before and after the change. They are null if none matched.
  */
 interface Flip {
   readonly from: Value
@@ -93,7 +93,7 @@ export class Rehearsal {
     this.#tally = tally
   }
 
-  /** Decides about one subject with both sets of flags, and counts the result. It costs two decisions. */
+  /** Decides about one subject with both sets of flags, and counts the result. It costs as much as two decisions. */
   put(subject: Subject): void {
     const before = this.#decide(this.#before, subject)
     const after = this.#decide(this.#after, subject)

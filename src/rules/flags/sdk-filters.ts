@@ -129,7 +129,7 @@ function cohortValue(value: unknown): unknown {
 
 /**
  * Returns the value of a filter as a text, a whole number, a boolean, or a list of texts and numbers. Returns null if
- * the filter needs a value and has none. For an operator that needs no value, it is the name of the operator, as the
+ * the filter needs a value and has none. If the operator needs no value, returns the name of the operator, as the
  * editor of PostHog writes it.
  */
 function filterValue({ value, operator }: JsonObject): unknown {

@@ -1,10 +1,10 @@
 /**
- * Plain data types of the flag rules: stored flags, requests and decisions. They have no behavior. Source: interface
- * description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
+ * Plain data types of the flag rules: stored flags, requests and decisions. They have no behavior. Source: PostHog's
+ * API description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
  */
 import type { JsonObject } from '../../base/json.ts'
 
-/** The runtime in which a flag may be evaluated. `all` means both others. */
+/** The runtime in which a flag may be evaluated. `all` means both `client` and `server`. */
 export type EvaluationRuntime = 'all' | 'client' | 'server'
 
 /** A feature flag as it is stored, complete. Times are milliseconds since 1970. */
@@ -45,8 +45,8 @@ export interface FlagCohort {
   readonly id: number
   readonly name: string
   /**
-   * True if the members of the cohort are stored. They are for a fixed list, and for a rule on what persons did.
-   * `filters` are then empty.
+   * True if the members of the cohort are stored. This is so for a fixed list of persons, and for a rule about what
+   * persons did. `filters` are then empty.
    */
   readonly isStatic: boolean
   /**
@@ -161,7 +161,7 @@ export interface OutcomeBytes {
 /** The value of a flag: true, false or a variant. Null if it could not be computed. */
 export type FlagValue = string | boolean | null
 
-/** How often each value of flags was decided in one hour. */
+/** How often each value of each flag was decided in one hour. */
 export interface UsageHour {
   /** The start of the hour. */
   readonly hourMs: number

@@ -67,8 +67,8 @@ export interface PersonOutcome {
 }
 
 /**
- * The names of events that have rules of their own. Most names of events begin with `$`, but few of them are in this
- * list.
+ * The names of events that have rules of their own. The list is needed because most other names of events begin with
+ * `$`, too.
  */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   '$identify',
@@ -124,7 +124,7 @@ export function applyEvent(
   }
   const person = world.senderOf(event)
   if (person !== null && isUsual) {
-    // Most events only update the properties of a person that exists.
+    // Most events only update the properties of a person that exists, so they take this shorter way.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]
     return { person, personMode: 'full', groupKeys, warnings }
@@ -200,8 +200,8 @@ function areLegal(step: Step, otherId: string): boolean {
 }
 
 /**
- * Merges the persons of two different ids, which must be legal. `target` is the person of the event's distinct_id. It
- * is the person that remains, even if it is the younger one.
+ * Merges the persons of two different ids. Neither may be an id that must never be merged (joined-ids.ts). `target` is
+ * the person of the event's distinct_id. It is the person that remains, even if it is the younger one.
  */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
   const { event, world } = step

@@ -40,7 +40,7 @@ export interface CohortRecord extends Omit<CohortDraft, 'personUuids' | 'distinc
   readonly createdBy: Readonly<Record<string, unknown>> | null
   /** The time at which members were last added. Null for dynamic cohorts. */
   readonly changedAt: string | null
-  /** The number of members, if they are stored. They are for a fixed list, and for a rule on behavior. */
+  /** The number of stored members. Members are stored only for a fixed list and for a rule on behavior. */
   readonly count: number
   /** The state of the calculation of members. Absent if the rule never contained a filter on behavior. */
   readonly calculation?: CohortCalculation

@@ -1,6 +1,6 @@
 /**
- * Commands: explicit changes to persons, groups, cohorts, actions and erasures. The front writes them to the log, and
- * the processing thread executes them in order with the events. This file contains only shapes.
+ * Commands: explicit changes to persons, groups, cohorts, actions and erasures. The main thread writes them to the log,
+ * and the processing thread executes them in order with the events. This file contains only shapes.
  */
 import type { Actor } from '../access/user.ts'
 import type { DeadLetterOutcome } from '../events/dead-letters.ts'
@@ -52,8 +52,8 @@ export type PersonCommand =
   /** Deletes a group type with all its groups. Its index can then be used for a new type. */
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
   /**
-   * Creates a cohort. If `needsMembers` is true, here or in `update_cohort`, and none of the named persons exists,
-   * nothing is changed.
+   * Creates a cohort. If `needsMembers` is true and none of the named persons exists, the command changes nothing.
+   * `needsMembers` has the same meaning in `update_cohort`.
    */
   | {
       readonly kind: 'create_cohort'

@@ -24,9 +24,9 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
 )
 
 /**
- * Returns the groups in the property `$groups` of an event, in its order. New group types are registered. An entry
- * without a valid key is left out, and so is an entry whose type would exceed the maximum number of types. It creates
- * no group, and allocates nothing for an event without groups.
+ * Returns the groups in the property `$groups` of an event, in its order. New group types are registered, but no group
+ * is created. An entry without a valid key is left out, and so is an entry whose type would exceed the maximum number
+ * of types. For an event without groups, nothing is allocated.
  */
 export function groupKeysOf(
   properties: JsonObject,

@@ -31,7 +31,8 @@ const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
 
 /**
  * Returns the id that a merge event joins with its distinct_id, as text. Returns null for every other event and for
- * merge events without such an id. For `$identify`, the key is enough: its value may be anything.
+ * merge events without such an id. For `$identify`, the property `$anon_distinct_id` must exist, but its value may be
+ * anything, even null.
  */
 export function otherIdOf(eventName: string, properties: JsonObject): string | null {
   switch (eventName) {

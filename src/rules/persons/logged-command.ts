@@ -1,4 +1,4 @@
-/** The form of commands in the log: JSON that the front writes and the processor reads. */
+/** The form of commands in the log: JSON that the main thread writes and the processing thread reads. */
 import type { Actor } from '../access/user.ts'
 import type { DeadLetterCommand } from '../events/dead-letters.ts'
 import type { PersonCommand } from './commands.ts'

@@ -79,9 +79,8 @@ export interface PersonWorld {
   senderOf(event: PersonEvent): PersonState | null
   /**
    * Records the updates of an event without reading its person. The world applies them when the person is read, as
-   * `updateProperties` does, and raises the version by one if they change anything. Returns false if nothing was
-   * recorded. The reason is that nobody owns the distinct_id, that the person is in memory already, or that its
-   * properties might exceed `bytesMax`.
+   * `updateProperties` does, and raises the version by one if they change anything. Returns false and records nothing
+   * if the distinct_id has no person, if the person is already in memory, or if its properties might exceed `bytesMax`.
    */
   updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**

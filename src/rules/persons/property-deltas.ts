@@ -33,7 +33,7 @@ function partsOf({ count, slots, values }: AutomaticValues): unknown[] {
 /** Applies a delta. The resulting size is not limited. Returns true if the delta changed something. */
 export function applyDelta(table: PropertyTable, delta: string): boolean {
   const event: Record<string, unknown> = {}
-  // Only `deltaOf` creates deltas.
+  // Only `deltaOf` creates deltas, so the text is always a JSON list.
   const parts = JSON.parse(delta) as unknown[]
   for (let index = 0; index < parts.length; index += 2) {
     const part = parts[index]

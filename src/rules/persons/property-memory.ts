@@ -23,8 +23,8 @@ export function nameMemoryBytes(name: string): number {
 }
 
 /**
- * Returns the memory of a JSON value in bytes. It is 0 for undefined. The cost is linear in the members and elements of
- * the value.
+ * Returns the memory of a JSON value in bytes. It is 0 for undefined. The cost is linear in the number of members and
+ * elements of the value.
  */
 export function valueMemoryBytes(value: unknown): number {
   if (typeof value === 'string') return STRING_BYTES + value.length * UNIT_BYTES

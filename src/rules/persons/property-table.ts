@@ -120,7 +120,7 @@ export class PropertyTable {
     return this.#unread
   }
 
-  /** Reads all properties from the store, because it is about to store others under the same key. */
+  /** Reads all properties from the store. Call it before the store writes other properties under the same key. */
   readAll(): void {
     const unread = this.#unread
     if (unread === null) return
@@ -160,12 +160,18 @@ export class PropertyTable {
     return slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
   }
 
-  /** Returns whether a name that the table itself does not have may be among the unread properties. */
+  /**
+   * Returns whether a name may be among the unread properties. Call it only for a name that the table itself does not
+   * have.
+   */
   #isBelow(name: string): boolean {
     return this.#unread !== null && this.#removed?.has(name) !== true
   }
 
-  /** Returns `UNREAD` if a name that the table itself does not have is among the unread properties. */
+  /**
+   * Returns `UNREAD` if a name is among the unread properties. Call it only for a name that the table itself does not
+   * have.
+   */
   #below(name: string): symbol | undefined {
     return this.#isBelow(name) && this.#unread?.has(name) === true ? UNREAD : undefined
   }
@@ -311,7 +317,8 @@ export class PropertyTable {
   }
 
   /**
-   * Sets all properties of `stronger`. Both ways give the same properties: this one, and `stronger.addMissing(this)`.
+   * Sets all properties of `stronger` in this table. The result has the same properties as `stronger.addMissing(this)`,
+   * so a caller can choose the call that changes fewer properties.
    */
   overlay(stronger: PropertyTable): void {
     stronger.readAll()
@@ -424,8 +431,8 @@ export class PropertyTable {
   }
 
   /**
-   * Sets properties from a store that stores later changes separately. They count as changes, and their JSON has
-   * `jsonBytes` bytes.
+   * Adds changes of the properties that a store keeps apart from the properties themselves. They count as changes since
+   * `forgetChanges`, and their JSON has `jsonBytes` bytes.
    */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
@@ -487,7 +494,8 @@ export class PropertyTable {
         before === UNREAD ? (this.#unread?.memberBytes(name) ?? 0) : memberBytes(name, before)
       growth += memberBytes(name, after) - bytesBefore
     }
-    // The JSON of an empty object has no comma that a further member could replace.
+    // The size of a member includes a comma. The first member of an object has none, so one byte less is counted for an
+    // empty object.
     const base = this.#bytes === EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES - 1 : this.#bytes
     const sum = base + growth
     const bytes = sum < EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES : sum

@@ -74,7 +74,11 @@ export const COMMANDS: Commands = [
       const id = input.operandId
       const client = new DaemonClient(input)
       const receipt = await client.find(`${erasures(client)}${id}/`)
-      if (receipt === null) throw new OperatorError(`There is no erasure ${id} in this project.`)
+      if (receipt === null) {
+        throw new OperatorError(
+          `There is no erasure ${id} in this project. Run 'tenrec erasure list' to see all erasures.`,
+        )
+      }
       return receipt
     },
   },

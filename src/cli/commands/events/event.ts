@@ -76,7 +76,9 @@ export const COMMANDS: Commands = [
       return openEvents(dataDir, (reader) => {
         const event = reader.getEvent(projectId, operand)
         if (event === null) {
-          throw new OperatorError(`Project ${projectId} has no event ${operand}.`)
+          throw new OperatorError(
+            `Project ${projectId} has no event ${operand}. Run 'tenrec event why ${operand}' to see what happened to it.`,
+          )
         }
         io.out(`${isJson ? JSON.stringify(event) : printableJson(event)}\n`)
         return 0

@@ -293,7 +293,7 @@ class Importer {
     this.#spare = new ImportBatch(head, context, onFault)
   }
 
-  /** Number of the last line that was read, starting with 1, or 0. */
+  /** The number of the last line that was read, starting with 1. It is 0 if no line was read. */
   get lineNumber(): number {
     return this.#lineNumber
   }
@@ -490,8 +490,8 @@ function isGzip(path: string): boolean {
 
 /**
  * Yields a file in chunks, unpacked if it is compressed. It is opened once and read in one go, because a pipe cannot be
- * read again. The memory of a chunk is reused for later chunks. Only the last chunk may be shorter than
- * `BEGINNING_BYTES` if it is the first one too.
+ * read again. The memory of a chunk is reused for later chunks. The first chunk has at least `BEGINNING_BYTES`, unless
+ * the file is shorter.
  */
 async function* contentOf(path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
   const pipe = statSync(path).isFIFO() ? await openPipe(path) : null
@@ -531,7 +531,7 @@ async function* withBeginning(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
       begun = null
     }
   } catch (error) {
-    // What was read before a damage is part of the file.
+    // The bytes that were read before the damage still belong to the file.
     if (begun !== null && begun.length > 0) yield begun
     throw error
   }
@@ -623,7 +623,7 @@ class PackedBytes {
     }
   }
 
-  /** Reads what the iteration has left. */
+  /** Reads the rest of the file, so that `end` covers the whole file. */
   async readAll(): Promise<void> {
     while ((await this.#next()) !== null);
   }

@@ -23,13 +23,16 @@ const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(other)'],
 ])
-/** The column of the output for some computations (`math`). For any other computation, the column has its name. */
+/**
+ * For some ways of counting (`math`), the name of the column in the output. For all others, the column is named like
+ * the way of counting.
+ */
 const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['dau', 'persons'],
   ['total', 'events'],
 ])
 
-/** A query command. The analytic route that lists its persons has the same name. */
+/** A query command. Its name is also the name of the analytic route that lists the persons behind its numbers. */
 interface Question extends Omit<CommandDescription, 'run'> {
   /** True if weeks begin on Monday in the analytic route. */
   readonly isMonday?: boolean
@@ -159,7 +162,9 @@ const QUESTIONS: readonly Question[] = [
     persons(input, range) {
       const cohort = input.id('cohort', 1)
       if (cohort > range.starts.length)
-        throw new UsageError('--cohort is higher than the number of cohorts.')
+        throw new UsageError(
+          `--cohort must be at most ${range.starts.length}, the number of cohorts.`,
+        )
       const [target_entity, returning_entity] = returnOf(input)
       return {
         target_entity,

@@ -47,8 +47,8 @@ export type Kind =
   | 'other'
 
 /**
- * The behaviors of the API, by kind of condition. `many` is not a kind: a condition of the kind `did` has this behavior
- * unless it says that the event happened at least once.
+ * For each kind of condition, the behavior of the API. `many` is not a kind: it is the behavior of a condition of the
+ * kind `did` that compares the number of times with anything but "at least once".
  */
 const BEHAVIORS = {
   did: 'performed_event',

@@ -237,8 +237,8 @@ export function endText(
   const left = variants.map(({ days_left: days }) => days).filter((days) => days != null)
   if (left.length === 0) return `${plan}. How long that takes is known once persons are counted.`
   const days = Math.ceil(Math.max(...left))
-  if (days === 0) return `${plan}. They are there.`
-  return `${plan}. At the present pace they are there in about ${WHOLE.format(days)} ${days === 1 ? 'day' : 'days'}.`
+  if (days === 0) return `${plan}. This number is reached.`
+  return `${plan}. At the present pace, that takes about ${WHOLE.format(days)} more ${days === 1 ? 'day' : 'days'}.`
 }
 
 /** Returns the state of a guard metric in sentences. */

@@ -70,7 +70,7 @@ export const longQuery = signal<Query | null>(null)
 /** The value of the URL parameter `q` that stands for the query in `longQuery`. */
 export const SAVED = 'saved'
 
-/** The query of the page. It does not contain the member that only the page uses. */
+/** The query of the page, without the member `persons_urls`, which only the page itself needs. */
 export const question = computed<Query>(() => {
   const long = query.value.get('q') === SAVED ? longQuery.value : null
   const { persons_urls: _, ...asked } = long ?? toQuery(query.value, today.value)

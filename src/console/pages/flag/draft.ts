@@ -128,7 +128,7 @@ export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<D
   }
 }
 
-/** The members of such a body that are not fields of the flag. */
+/** The members of the body of a change that are not fields of the flag. */
 const ABOUT_CHANGE = ['version', 'original_flag', 'note']
 
 /**

@@ -116,7 +116,7 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
   )
 }
 
-/** Shows how many persons or groups get the flag. If the flag is off, they are those who would get it if it were on. */
+/** Shows how many persons or groups get the flag. If the flag is off, shows how many would get it if it were on. */
 function Total({ flag, world: { names } }: Omit<OverviewProps, 'editing'>) {
   const body = { id: flag.id, active: true, filters: flag.filters }
   const loaded = useLoaded(`total ${flag.version} ${JSON.stringify(body)}`, (signal) =>

@@ -244,8 +244,8 @@ function PropertyFields({ filter, change, world: { groupType } }: FieldsProps) {
 }
 
 /**
- * Returns the value of a condition for another operator. If only the operators for equality take several values, a list
- * is joined to one text.
+ * Returns the value that a condition keeps when its operator changes. Only the operators for equality take a list. For
+ * any other operator, a list is joined to one text.
  */
 function valueFor(operator: string, { operator: before = '', value }: RuleFilter): unknown {
   if (operator.endsWith('_set')) return operator

@@ -189,7 +189,7 @@ interface GuardsProps {
 /** Shows what the last check of the guards has found. */
 function Guards({ looks, lookedAt, isWatched }: GuardsProps) {
   if (!isWatched) return <p class="quiet">The guards begin with the first step.</p>
-  if (lookedAt === null) return <p class="quiet">The guards were not looked at yet.</p>
+  if (lookedAt === null) return <p class="quiet">The guards have not been checked yet.</p>
   if (looks.length === 0) return <p class="quiet">Nobody has reported a value of the flag since the last step.</p>
   return (
     <Table

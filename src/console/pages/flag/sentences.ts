@@ -237,7 +237,10 @@ export function sentencesOfLog(changes: readonly LoggedChange[], names: Names): 
   ]
 }
 
-/** Fields that only change together with others. The sentences about those others say enough. */
+/**
+ * Fields that only change together with other fields. They get no sentences of their own, because the sentences about
+ * the other fields say enough.
+ */
 const UNSAID = ['deleted', 'performed_rollback']
 /**
  * The fields in the log of changes that are also fields of a draft. Their changes are described like the changes of a

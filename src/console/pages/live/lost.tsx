@@ -23,7 +23,9 @@ export function Lost() {
   )
 }
 
-/** For each reason, its meaning in words. docs/compatibility/events.md, "Events that are not stored", and errors.md. */
+/**
+ * For each reason, its meaning in words. See docs/compatibility/events.md, "Events that are not stored", and errors.md.
+ */
 const REASONS: Readonly<Record<string, string>> = {
   no_event_name: 'Events without a name',
   no_distinct_id: 'Events without a distinct ID',
@@ -73,7 +75,7 @@ function Reason({ fate }: { fate: Shapes['IngestionFate'] }) {
   )
 }
 
-/** For each type of warning, its meaning in words. docs/compatibility/events.md, "Ingestion warnings". */
+/** For each type of warning, its meaning in words. See docs/compatibility/events.md, "Ingestion warnings". */
 const WARNINGS: Readonly<Record<string, string>> = {
   cannot_merge_already_identified: 'A person was not merged, because it is already identified',
   cannot_merge_with_illegal_distinct_id: 'A person was not merged, because the distinct ID is a placeholder',

@@ -13,7 +13,7 @@ const RATE_SECONDS = 60
 /** The shortest time between two updates of the page, in milliseconds. */
 const SHOW_MS = 250
 
-/** What the page "Live" shows. */
+/** The data that the stream of the page "Events" shows. */
 export interface Live {
   readonly state: LiveState
   readonly error: ApiError | null

@@ -121,11 +121,11 @@ let seed: u64 = 0
 let keys: u32 = 0
 let top: usize = HEAP
 let stamp: u32 = 0
-/** The number of the first key of the event before. The next event probably begins with the same one. */
+/** The number of the first key of the previous event. The next event probably begins with the same one. */
 let firstKey: u32 = 0
 
-// The kind of the value that `valueEnd` or another function has read last, its flags IS_ASCII and NEEDS_PARSING, and
-// its value if it is a number.
+// About the value that `valueEnd` or another function has read last: its kind, its flags IS_ASCII and NEEDS_PARSING,
+// and the number if the value is a number.
 let kind: u32 = 0
 let marks: u32 = 0
 let number: f64 = 0
@@ -450,7 +450,9 @@ function codeOf(key: usize, p: usize, length: usize): i32 {
   return <i32>(count + 1)
 }
 
-/** Returns whether more than `part / whole` of the values that were looked up were new. */
+/**
+ * Returns whether more than the fraction `part / whole` of all lookups in the dictionary of a key found a new value.
+ */
 function isUnique(key: usize, whole: u32, part: u32): bool {
   return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part
 }
@@ -552,9 +554,9 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
 }
 
 /**
- * Writes the cells of the event that was read last into a row of the columns of a table. `table` is 0 if there is no
- * table. The indexes of the cells whose column or value is not known in the table are written to LEFT. Returns how many
- * there are.
+ * Writes the event that was read last into row `row` of the columns of a table. `table` is 0 if there is no table. A
+ * cell is not written if the table has no column for its key, or if the column has no id for its value. The indexes of
+ * these cells are written to LEFT. Returns their number.
  */
 export function fill(table: usize, row: u32): u32 {
   const count = load<u32>(R_CELLS)

@@ -78,7 +78,7 @@ interface KernelExports {
 
 /** The rules that the kernel applies to keys. */
 export interface KeyRules {
-  /** Returns one of KEY_KINDS. */
+  /** Returns how the kernel treats the key of a property: one of KEY_KINDS. */
   kindOf(name: string): number
   /** Returns whether the property is stored exactly as it was sent, whatever its value. */
   isStoredAsSent(name: string): boolean

@@ -40,14 +40,18 @@ const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
   '$$heatmap',
   '$$client_ingestion_warning',
 ])
-/** The names of events that change persons and groups by more properties than other events. */
+/**
+ * The names of events with which clients identify, merge or describe persons and groups. Only these events use the
+ * properties with ROLE_TELLING.
+ */
 const TELLING_NAMES: ReadonlySet<string> = new Set([
   '$identify',
   '$create_alias',
   '$merge_dangerously',
   '$groupidentify',
 ])
-// A role is a number. A role below ROLE_NONE is the slot of an automatic property.
+// A role is a number. A number below ROLE_NONE is a slot: the property is copied to the person automatically
+// (automatic-properties.ts).
 const ROLE_NONE = 100
 const ROLE_PROFILE = 101
 const ROLE_ELEMENTS = 102
@@ -290,7 +294,8 @@ export class EventRecogniser {
       return false
     const { properties, name, isPersonless } = this.#event
     if (properties['$set'] === undefined && properties['$set_once'] === undefined) return true
-    // The slow path removes `$set` and `$set_once` of such an event, so it must handle the event.
+    // The slow path removes `$set` and `$set_once` from a personless event and from `$groupidentify`, so such events
+    // are left to it.
     return !isPersonless && name !== '$groupidentify'
   }
 

@@ -1,10 +1,11 @@
 /**
- * Describes the change of a flag in sentences, for plans. Sentences about filters use the words of a file with flags.
+ * Describes the changes of a flag in sentences, for the plan that shows what a file with flags would change. Filters
+ * are described with the member names of such a file.
  */
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { PLAN_SENTENCE_UNITS_MAX } from '../limits.ts'
 
-/** The members of filters that have functions of their own below. All others get the general sentence. */
+/** The members of filters for which this file has functions of their own. All others get the same general sentence. */
 const DESCRIBED: readonly string[] = ['groups', 'multivariate', 'payloads']
 const NAMES: Readonly<Record<string, string>> = {
   name: 'Description',

@@ -143,8 +143,8 @@ function checkVariantStructure(multivariate: unknown): void {
 }
 
 /**
- * Rejects members that have a wrong type, so that they mean nothing here and SDKs cannot decode them. A flag that is
- * already stored with such a member keeps it, so that a client can send back the filters that it has read.
+ * Rejects members of a wrong type. Tenrec would ignore them, and SDKs could not decode them. A flag that is already
+ * stored with such a member keeps it, so that a client can send back the filters that it has read.
  */
 function checkMemberTypes(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
   const [first, ...others] = memberTypeFaults(filters)

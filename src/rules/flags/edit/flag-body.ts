@@ -1,5 +1,5 @@
 /**
- * Builds the JSON of flags for the private API. Source: interface description, section 2.3;
+ * Builds the JSON of flags for the private API. Source: PostHog's API description, section 2.3;
  * docs/compatibility/flags.md, "Feature flag fields".
  */
 
@@ -39,7 +39,7 @@ export interface StatusDetail {
 
 /**
  * Returns the JSON of a flag. Its `filters` share objects with the filters of the flag, so the caller must not change
- * them. Source: interface description, section 2.3.
+ * them. Source: PostHog's API description, section 2.3.
  */
 export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
   const fields = writableFields(flag)

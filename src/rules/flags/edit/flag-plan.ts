@@ -81,8 +81,8 @@ export function planFlags(
 }
 
 /**
- * Replaces the reasons of the flags that lead into a circle. Without this, each of these flags would be reported as
- * missing.
+ * Replaces the faults of flags that depend on each other in a circle. Otherwise each of these flags would be reported
+ * as missing.
  */
 function withCircles(
   faults: FlagsPlan['faults'],
@@ -197,7 +197,7 @@ class PlannedWorld implements FlagWorld {
     })
     const reasons = new Map<string, string>()
     for (const key of needs.keys()) {
-      // The reason also contains the other faults of the flag.
+      // The text about a flag names its other faults, too.
       const { faults } = bodyOfPortable(byKey.get(key) ?? {}, known)
       reasons.set(key, `${[...faults, circleText(key, circleFrom(key, needs))].join('. ')}.`)
     }

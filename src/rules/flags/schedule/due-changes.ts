@@ -27,7 +27,8 @@ export function dueAction(change: ScheduledChange, nowMs: number): DueAction {
 }
 
 /**
- * Returns what the main thread must know about a change that waits. Returns null if the change has ended or is paused.
+ * Returns the facts that the main thread needs about a change that waits. Returns null if the change has ended or is
+ * paused.
  */
 export function pendingOf(change: ScheduledChange): PendingChange | null {
   if (!isPending(change)) return null

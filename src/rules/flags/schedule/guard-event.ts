@@ -17,7 +17,10 @@ export interface GuardEvent {
   readonly projectId: number
   /** The number of the record in its table. */
   readonly number: number
-  /** Makes an event that is written to the log twice a duplicate, so that it is stored once. */
+  /**
+   * The UUID of the event. If the event is written to the log twice, the second one has the same UUID and is dropped as
+   * a duplicate.
+   */
   readonly uuid: string
   /** When the ramp was stopped, in milliseconds since 1970. */
   readonly atMs: number

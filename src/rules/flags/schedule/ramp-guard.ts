@@ -50,7 +50,10 @@ export interface Comparisons {
   readonly count: number
 }
 
-/** Compares the persons with each value of the flag to those with `false`. A value without exposures is left out. */
+/**
+ * Compares the persons who got each value of the flag with the persons who got `false`. A value without exposures is
+ * left out.
+ */
 export function lookAtGuard(
   { event, worse, tolerance }: RampGuard,
   exposed: readonly ExposedPersons[],

@@ -151,7 +151,10 @@ export function draftChange(
 ): Omit<ScheduledChange, 'id'> {
   refuseCron(request)
   if (request.state !== undefined) {
-    throw invalidInput('state', 'can only be changed. A new ramp is running')
+    throw invalidInput(
+      'state',
+      'must be absent when a change is created. A new ramp is always running',
+    )
   }
   const { payload } = request
   if (payload === undefined) throw required('payload')

@@ -109,7 +109,9 @@ export interface ScheduledChange {
   readonly ramp: Ramp | null
 }
 
-/** What the main thread must know about a change that waits. */
+/**
+ * The facts about a waiting change from which the main thread decides when to execute the change or look at its guards.
+ */
 export interface PendingChange {
   readonly projectId: number
   readonly id: number
@@ -152,7 +154,7 @@ export const MOVE_OUTCOMES = [
   'turned_back',
 ] as const
 
-/** The result of a move. */
+/** The result of a `ScheduledMove`. */
 export interface Moved {
   readonly outcome: (typeof MOVE_OUTCOMES)[number]
   /** The id of the flag, for the log of the daemon. */
