@@ -112,7 +112,10 @@ export class StoredCatalogue implements CatalogueCopy {
     return placeIn(this.#environment)
   }
 
-  /** Throws `RangeError` if the set belongs to another position, or writes to a table that this version lacks. */
+  /**
+   * Throws `RangeError` if the set belongs to another position, and `OperatorError` if it writes to a table that this
+   * version lacks.
+   */
   apply({ place, changes, local }: PlacedChanges): void {
     this.#environment.write(() => {
       const known = placeIn(this.#environment)
@@ -129,7 +132,7 @@ export class StoredCatalogue implements CatalogueCopy {
 
   /**
    * Replaces the shared part of the catalogue. Throws `OperatorError` if that would delete the catalogue of another
-   * organization.
+   * organization, or if the whole copy has a table that this version lacks.
    */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
@@ -201,7 +204,7 @@ export class StoredCatalogue implements CatalogueCopy {
       const target = this.#environment.find(table)
       // The catalogue of this machine can only continue with a version that has the table.
       if (target === undefined) {
-        throw new RangeError(
+        throw new OperatorError(
           `A newer version of Tenrec has written to the table ${table}. Upgrade this machine.`,
         )
       }
