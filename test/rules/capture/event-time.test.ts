@@ -21,6 +21,7 @@ import {
 } from '../../../src/rules/capture/timestamp.ts'
 import type { EventContext } from '../../../src/rules/capture/types.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const MIDNIGHT = Date.UTC(2021, 9, 29)
 const NOW = Date.UTC(2024, 0, 15, 12)
@@ -315,7 +316,7 @@ t.test('every ISO text that JavaScript prints is read as JavaScript reads it', a
       const isGeneralRead = parseTimestamp(text.replace('T', ' ').replace('Z', '+00:00')) === ms
       return isUsualFormRead && isGeneralRead
     }),
-    { numRuns: 2000 },
+    runsOf(2000),
   )
 })
 
@@ -325,6 +326,7 @@ t.test('HTTP dates are RFC 2822 dates', async () => {
     fc.property(seconds, (second) => {
       return parseTimestamp(new Date(second * 1000).toUTCString()) === second * 1000
     }),
+    runsOf(100),
   )
 })
 
@@ -335,7 +337,7 @@ t.test('any text is a time within four-digit years, or refused', async () => {
       const ms = parseTimestamp(text)
       return ms === null || (Number.isInteger(ms) && ms >= MOMENT_MS_MIN && ms <= MOMENT_MS_MAX)
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
 })
 
@@ -443,7 +445,7 @@ t.test('the common form is read from bytes as from a text', async (t) => {
         differences.equal(isUsual, false, `${text} has the common form`)
       }
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
   t.strictSame(differences.list(), [], 'exactly the usual form is read, as the same moment')
 })
