@@ -8,7 +8,7 @@ import type { BenchContext } from '../harness.ts'
  */
 export function measureHistories(context: BenchContext, histories: number): void {
   const startMs = performance.now()
-  checkHistories(histories, context.seed)
+  checkHistories({ numRuns: histories, seed: context.seed })
   context.report({
     figure: 'random histories that end as the reference model says',
     value: histories,

@@ -13,11 +13,15 @@ export function writeDurably(path: string, content: string): void {
   publishDraft(path)
 }
 
-/** The first half of `writeDurably`: writes the content to disk in a file beside the final one, the draft. */
-export function writeDraft(path: string, content: string): void {
+/**
+ * The first half of `writeDurably`: writes the content to disk in a file beside the final one, the draft. Returns its
+ * path.
+ */
+export function writeDraft(path: string, content: string): string {
   const draft = path + DRAFT_SUFFIX
   writeFileSync(draft, content, { mode: 0o600 })
   flush(draft)
+  return draft
 }
 
 /** The second half of `writeDurably`: renames the draft to its final name. Does nothing if there is no draft. */

@@ -256,19 +256,23 @@ export class ControlState implements ChangeLog {
 
   #queue(action: () => Promise<void> | void): Promise<void> {
     this.#taking = this.#taking.then(action).catch((cause: unknown) => {
-      this.#stop('The catalogue of this machine cannot be changed.', cause)
+      const trouble = 'The catalogue of this machine cannot be changed.'
+      if (cause instanceof OperatorError) this.#stop(`${trouble} ${cause.message}`, cause, '')
+      else this.#stop(trouble, cause)
     })
     return this.#taking
   }
 
-  #stop(trouble: string, cause: unknown): void {
+  /** Stops following. `advice` tells the operator what to do, unless `trouble` says it. */
+  #stop(
+    trouble: string,
+    cause: unknown,
+    advice = ' Restore a backup of another machine of the cluster.',
+  ): void {
     if (this.#isClosed) return
     this.trouble = trouble
     this.failure = cause
-    this.#options.logger.error(
-      { err: cause },
-      `${trouble} Restore a backup of another machine of the cluster.`,
-    )
+    this.#options.logger.error({ err: cause }, `${trouble}${advice}`)
   }
 
   /**

@@ -58,9 +58,12 @@ export interface WholeCopy {
 
 /** One copy of the catalogue, as the code that orders write sets uses it. */
 export interface CatalogueCopy {
-  /** Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing. */
+  /**
+   * Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing, and
+   * `OperatorError` if the operator must do something before the copy can continue.
+   */
   apply(set: PlacedChanges): void | Promise<void>
-  /** Replaces the content of this copy durably by `whole`. */
+  /** Replaces the content of this copy durably by `whole`. Throws `OperatorError` as `apply` does. */
   replace(whole: WholeCopy): void | Promise<void>
   /** Returns the content of this copy at one moment. */
   whole(): WholeCopy | Promise<WholeCopy>

@@ -5,10 +5,10 @@
  * to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file is written to
  * the disk before the key becomes valid.
  */
-import { readFileSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { join as joinPath, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
-import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
+import { publishDraft, writeDraft } from '../base/durable-file.ts'
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
@@ -123,14 +123,25 @@ export async function initialise(
 }
 
 /**
- * Writes the address at which the daemon listens to `credentials.json`, once the address is known. Returns the
- * corrected values.
+ * Writes the address at which the daemon listens to the `credentials.json` of a data directory. All other values, the
+ * owner and the permissions of the file stay the same. Does nothing if the operator has deleted the file, or if it does
+ * not contain what a start has written. Throws the errors of the file system.
  */
-export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
-  if (first.baseUrl === baseUrl) return first
-  const corrected = { ...first, baseUrl }
-  writeDurably(first.credentialsPath, credentialsText(corrected))
-  return corrected
+export function updateBaseUrl(dataDir: string, baseUrl: string): void {
+  const content = credentialsIn(dataDir)
+  if (typeof content?.['base_url'] !== 'string' || content['base_url'] === baseUrl) return
+  // The file may be a symbolic link, which must not be replaced by a file.
+  const path = realpathSync(joinPath(dataDir, CREDENTIALS_NAME))
+  const { mode, uid, gid } = statSync(path)
+  const draft = writeDraft(path, textOf({ ...content, base_url: baseUrl }))
+  try {
+    chownSync(draft, uid, gid)
+    chmodSync(draft, mode & 0o777)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  }
+  publishDraft(path)
 }
 
 /**
@@ -181,25 +192,30 @@ function fill(store: ProjectStore, path: string, settings: Settings): FirstStart
 export function readCredentials(
   dataDir: string,
 ): { readonly baseUrl: string; readonly personalKey: string } | null {
-  let content: unknown
-  try {
-    content = JSON.parse(readFileSync(joinPath(dataDir, CREDENTIALS_NAME), 'utf8'))
-  } catch {
-    return null
-  }
-  if (!isObject(content)) return null
-  const { base_url: baseUrl, personal_key: personalKey } = content
+  const { base_url: baseUrl, personal_key: personalKey } = credentialsIn(dataDir) ?? {}
   if (typeof baseUrl !== 'string' || typeof personalKey !== 'string') return null
   return { baseUrl, personalKey }
 }
 
+function credentialsIn(dataDir: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const content: unknown = JSON.parse(readFileSync(joinPath(dataDir, CREDENTIALS_NAME), 'utf8'))
+    return isObject(content) ? content : null
+  } catch {
+    return null
+  }
+}
+
 function credentialsText(first: FirstStart): string {
-  const content = {
+  return textOf({
     base_url: first.baseUrl,
     project_id: first.projectId,
     project_key: first.projectKey,
     personal_key: first.personalKey,
-  }
+  })
+}
+
+function textOf(content: object): string {
   return `${JSON.stringify(content, null, 2)}\n`
 }
 

@@ -4,9 +4,10 @@
  *
  * @lane all
  */
-import { readFileSync, renameSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 
 async function failureOf(start: Promise<unknown>): Promise<string> {
@@ -51,7 +52,18 @@ t.test('the first start prints the keys and the listening address', async (t) =>
   })
   t.match(daemon.lastLines(), `curl ${daemon.url}/capture/`)
   t.match(daemon.lastLines(), 'Restart it to apply changes')
-  const again = await spawnDaemon({ dataDir, args: ['--log-level', 'trace'] })
+  // The new address cannot be written to the file, but the daemon starts anyway.
+  const elsewhere = join(t.testdirName, 'elsewhere')
+  mkdirSync(join(elsewhere, 'credentials.json.new'), { recursive: true })
+  renameSync(join(dataDir, 'credentials.json'), join(elsewhere, 'credentials.json'))
+  symlinkSync(join(elsewhere, 'credentials.json'), join(dataDir, 'credentials.json'))
+  const lines: string[] = []
+  const again = await spawnDaemon({
+    dataDir,
+    args: ['--log-level', 'trace'],
+    onLine: (line) => lines.push(line),
+  })
+  t.match(lines.join('\n'), `credentials.json could not be changed to ${again.url}`)
   const shown = await pagesAfterKeys(again.url)
   const title = readFileSync(`/proc/${again.pid}/cmdline`, 'utf8')
   await again.stop()
@@ -66,9 +78,13 @@ t.test(
   'a second daemon is refused, names the first one, and the first one keeps running',
   async (t) => {
     const dataDir = join(t.testdir(), 'data')
+    await runCommand('init', '--data-dir', dataDir, '--port', '8123')
     const daemon = await spawnDaemon({ dataDir })
     t.teardown(() => daemon.kill())
+    const credentials = (): string => readFileSync(join(dataDir, 'credentials.json'), 'utf8')
+    t.match(credentials(), `"base_url": "${daemon.url}"`, 'commands find the daemon')
     const message = await failureOf(spawnDaemon({ dataDir }))
+    t.match(credentials(), daemon.url)
     t.ok(daemon.isRunning, 'a second daemon is refused while the first one runs')
     t.match(message, /it ended with 1\n/)
     t.match(message, `in use by the process ${daemon.pid}`)

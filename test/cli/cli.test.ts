@@ -3,7 +3,20 @@
  *
  * @lane quick
  */
-import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
@@ -15,7 +28,7 @@ import { runCommandLine } from '../../src/cli/run.ts'
 import { SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { correctBaseUrl } from '../../src/store/open-store.ts'
+import { updateBaseUrl } from '../../src/store/open-store.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
@@ -284,22 +297,52 @@ t.test('init beside a running daemon changes nothing', async (t) => {
   })
 })
 
+t.test(
+  'the address in credentials.json is updated, and a deleted file stays deleted',
+  async (t) => {
+    const [, path] = await initialised(t)
+    const file = join(path, 'credentials.json')
+    const before = JSON.parse(readFileSync(file, 'utf8')) as object
+    chmodSync(file, 0o640)
+    const address = 'http://127.0.0.1:8123'
+    updateBaseUrl(path, address)
+    t.strictSame(JSON.parse(readFileSync(file, 'utf8')), { ...before, base_url: address })
+    t.equal(statSync(file).mode & 0o777, 0o640)
+
+    renameSync(file, join(path, 'elsewhere'))
+    symlinkSync('elsewhere', file)
+    updateBaseUrl(path, 'http://[::1]:9000')
+    t.equal(readlinkSync(file), 'elsewhere')
+    t.match(readFileSync(file, 'utf8'), 'http://[::1]:9000')
+
+    mkdirSync(join(path, 'elsewhere.new'))
+    t.throws(() => updateBaseUrl(path, address), { code: 'EISDIR' })
+    rmSync(join(path, 'elsewhere.new'), { recursive: true })
+    writeFileSync(file, '{"base_url":')
+    updateBaseUrl(path, address)
+    t.equal(readFileSync(file, 'utf8'), '{"base_url":', 'a file that cannot be read is left alone')
+    rmSync(file)
+    updateBaseUrl(path, address)
+    t.strictSame(
+      readdirSync(path).filter((name) => name.startsWith('credentials')),
+      [],
+    )
+  },
+)
+
 t.test('the first message is quoted for a shell and contains the real address', async (t) => {
   const path = t.testdir()
   const first = {
-    baseUrl: 'http://127.0.0.1:0',
+    baseUrl: 'http://127.0.0.1:8123',
     projectId: 1,
     projectKey: "phc_it's",
     personalKey: 'phx_$(id)',
     credentialsPath: join(path, 'credentials.json'),
   }
-  const corrected = correctBaseUrl(first, 'http://127.0.0.1:8123')
-  const message = firstStartMessage(corrected)
+  const message = firstStartMessage(first)
   t.match(message, 'curl http://127.0.0.1:8123/capture/')
   t.match(message, `"phc_it'\\''s"`)
   t.match(message, `'Authorization: Bearer phx_$(id)'`)
-  t.match(readFileSync(first.credentialsPath, 'utf8'), '"base_url": "http://127.0.0.1:8123"')
-  t.equal(correctBaseUrl(corrected, corrected.baseUrl), corrected)
 })
 
 t.test('projects are created, listed, changed and shown', async (t) => {

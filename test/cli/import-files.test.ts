@@ -74,6 +74,42 @@ t.test('a part of a packed file that cannot be read is named', async (t) => {
   t.equal(accepted.flat().length, 4)
 })
 
+t.test(
+  'an import sends all lines before data that is not gzip, and resumes after them',
+  async (t) => {
+    const file = join(t.testdir({}), 'events.gz')
+    const { accepted, target } = await serveImports()
+    const sentLines = () =>
+      accepted
+        .splice(0)
+        .flat()
+        .map((event) => event['distinct_id'])
+    const linesOf = (from: number, to: number): string =>
+      Array.from({ length: to - from }, (_, index) =>
+        LINE.replace('"d"', `"${from + index}"`),
+      ).join('')
+    const member = gzipSync(linesOf(0, 3000))
+    writeFileSync(file, Buffer.concat([member, Buffer.from(linesOf(3000, 3002))]))
+    t.match(await run('import', file, ...target), {
+      exitCode: 1,
+      err: /3,000 events sent\n.*has other data than gzip after [\d,]+ bytes/s,
+    })
+    t.equal(sentLines().length, 3000)
+    writeFileSync(file, Buffer.concat([member, gzipSync(linesOf(3000, 3002))]))
+    t.match(await run('import', file, '--resume', ...target), { exitCode: 0 })
+    t.strictSame(sentLines(), ['3000', '3001'])
+
+    // The last line of a complete member is complete, too.
+    writeFileSync(file, Buffer.concat([gzipSync(LINE + LINE.trim()), Buffer.from('\x1fx')]))
+    t.match(await run('import', file, ...target), { exitCode: 1, err: /2 events sent\n/ })
+    writeFileSync(file, Buffer.concat([member, member.subarray(0, -8), Buffer.alloc(8)]))
+    t.match(await run('import', file, ...target), {
+      exitCode: 1,
+      err: /6,000 events sent\n.*is damaged or cut short \(incorrect data check\)/s,
+    })
+  },
+)
+
 t.test('only the note of a file is skipped, and it is named', async (t) => {
   const root = t.testdir({ 'events.imported': LINE, 'other.imported': '7\n', other: LINE })
   const { accepted, target } = await serveImports()

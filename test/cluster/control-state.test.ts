@@ -5,6 +5,7 @@
  * @lane quick
  */
 import t, { type Test } from 'tap'
+import { OperatorError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { ControlState } from '../../src/cluster/control-state.ts'
 import { CONTROL_MESSAGES_MAX } from '../../src/cluster/limits.ts'
@@ -27,7 +28,10 @@ import { eventually } from '../fixtures/timed-command.ts'
 t.setTimeout(300_000)
 
 const COUNTERS = 5
-const logger = createLogger({ level: 'silent', format: 'json' })
+const told: string[] = []
+const logger = Object.assign(createLogger({ level: 'silent', format: 'json' }), {
+  error: (_fields: object, message: string) => void told.push(message),
+})
 
 /** The data of the brokers. */
 class MemoryBrokers {
@@ -149,8 +153,10 @@ const NO_FIGURES = { bytes: 0, oldestMs: null, brokers: [] }
 class MemoryCopy {
   values: Readonly<Record<string, number>> = {}
   place: ChangePlace | null = null
+  obstacle: Error | null = null
 
   apply({ place, changes }: PlacedChanges): void {
+    if (this.obstacle !== null) throw this.obstacle
     if (place.number !== (this.place?.number ?? 0) + 1) throw new RangeError('a gap')
     this.values = { ...this.values, ...read(changes) }
     this.place = place
@@ -346,6 +352,26 @@ t.test('a machine stops if the others have continued from an older catalogue', a
   await one.add('c')
   t.equal(one.refused.get('c'), 1, 'it changes nothing any more')
   t.strictSame(one.copy.values, { a: 2 }, 'and loses nothing')
+})
+
+t.test('a machine that cannot continue says what the operator must do', async (t) => {
+  const [, members] = await begin(t, 8)
+  const [one, older, damaged] = members
+  if (one === undefined || older === undefined || damaged === undefined) throw new Error('three')
+  told.length = 0
+  const what = 'A newer version of Tenrec has written to the table x. Upgrade this machine.'
+  older.copy.obstacle = new OperatorError(what)
+  damaged.copy.obstacle = new RangeError('a gap')
+  await one.add('a')
+  t.ok(await eventually(async () => older.state.trouble !== null && damaged.state.trouble !== null))
+  const trouble = 'The catalogue of this machine cannot be changed.'
+  t.equal(older.state.trouble, `${trouble} ${what}`)
+  t.equal(damaged.state.trouble, trouble)
+  t.strictSame(told.toSorted(), [
+    `${trouble} ${what}`,
+    `${trouble} Restore a backup of another machine of the cluster.`,
+  ])
+  t.equal(one.state.trouble, null)
 })
 
 t.test('without brokers, a change is refused', async (t) => {

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { ROWS, type Row } from './rows.ts'
 import { INVARIANTS, type SearchTrial, search, tryShapes } from './search.ts'
 import { parseShape } from './shapes.ts'
+import { missedTargets } from './targets.ts'
 import { runTrial, type TrialReport, type TrialSettings } from './trial.ts'
 
 const USAGE = `npm run extremes -- rows all | NUMBER[VARIANT]...
@@ -107,13 +108,18 @@ async function runRows(names: readonly string[]): Promise<void> {
     return
   }
   const given = settingsOf({ drain: 120, attack: 90, life: 8 })
+  const verdicts: string[] = []
   for (const row of wanted) {
     const settings = { ...row.machine, ...given }
     const report = await runTrial(row.make(seed), settings)
-    const line = { row: nameOf(row), title: row.title, seed, settings, report }
+    const { number, variant, title } = row
+    const { memoryMaxMib } = settings
+    const missed = missedTargets({ number, variant, memoryMaxMib }, report)
+    if (missed.length > 0) verdicts.push(`row ${nameOf(row)} MISSED ${missed.join('; ')}`)
+    const line = { row: nameOf(row), title, seed, settings, missed, report }
     keep(line)
     print(JSON.stringify(line))
-    print(`row ${nameOf(row)}, ${row.title}`)
+    print(`row ${nameOf(row)}, ${title}`)
     print(`  ${summary(report)}`)
     for (const [name, figure] of Object.entries(report.figures)) {
       print(`  ${name}: ${JSON.stringify(figure)}`)
@@ -121,6 +127,8 @@ async function runRows(names: readonly string[]): Promise<void> {
     for (const [text, count] of Object.entries(report.complaints))
       print(`  log, ${count}x: ${text}`)
   }
+  for (const verdict of verdicts) print(verdict)
+  if (verdicts.length > 0) process.exitCode = 1
 }
 
 /** Prints the figures of a trial for people. */

@@ -21,6 +21,7 @@ import {
   type SentEvent,
   threadSettings,
 } from '../fixtures/persons/person-log.ts'
+import { runsOf } from '../fixtures/random-depth.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const FIRST_MS = Date.UTC(2024, 0, 1)
@@ -119,10 +120,7 @@ async function replay(
 t.test('random histories lead to the same persons from the start of the log', async (t) => {
   const dir = t.testdir({ first: {}, one: {}, three: {}, all: {}, forgetful: {}, lazy: {} })
   const log = new PersonLog(t, `${dir}/first`)
-  const histories = fc.sample(fc.array(step, { minLength: 20, maxLength: 40 }), {
-    numRuns: 15,
-    seed: 42,
-  })
+  const histories = fc.sample(fc.array(step, { minLength: 20, maxLength: 40 }), runsOf(15, 42))
   for (const [index, steps] of histories.entries()) {
     fill(log, steps, index + 1)
     log.process()
@@ -155,10 +153,7 @@ t.test('random histories lead to the same persons from the start of the log', as
 t.test('a process that is killed repeatedly ends with the same persons', async (t) => {
   const dir = t.testdir({ first: {}, killed: {} })
   const log = new PersonLog(t, `${dir}/first`)
-  const histories = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), {
-    numRuns: 12,
-    seed: 7,
-  })
+  const histories = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), runsOf(12, 7))
   for (const [index, steps] of histories.entries()) fill(log, steps, index + 1)
   log.process()
   const last = readProcessedPosition(log.dataDir)

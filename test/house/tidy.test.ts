@@ -367,6 +367,24 @@ function findLines(patterns: readonly RegExp[]): readonly string[] {
   return offences
 }
 
+t.test('random tests take their seed and depth from test/fixtures/random-depth.ts', async (t) => {
+  const offences: string[] = []
+  for (const file of SOURCES) {
+    if (!file.path.startsWith('test/') || !file.text.includes("from 'fast-check'")) continue
+    visit(file.tree, (node) => {
+      if (!ts.isCallExpression(node)) return
+      const name = node.expression.getText(file.tree)
+      if (!/^fc\.(?:assert|check|sample)$/.test(name)) return
+      // A fixture may get the options as its parameter `runs`.
+      const isSeeded = node.arguments
+        .slice(1)
+        .some((one) => /\brunsOf\(|^runs$/.test(one.getText(file.tree)))
+      if (!isSeeded) offences.push(at(file, node, `${name} without runsOf`))
+    })
+  }
+  t.strictSame(offences, [])
+})
+
 t.test('no mark of unfinished work is left behind', async (t) => {
   t.strictSame(findLines(LEFTOVERS), [])
 })

@@ -378,6 +378,22 @@ for (const front of FRONTS) {
     t.equal(metrics.httpAnswerBytesWaiting.value, 0)
   })
 
+  t.test(`${front}: a client that never reads the answers to its events is cut off`, async (t) => {
+    const { port, server, metrics } = await start(t, front)
+    const asked = 20_000
+    const reader = connect(port, '127.0.0.1').pause()
+    reader.on('error', () => undefined)
+    t.teardown(() => reader.destroy())
+    // The answer repeats this header. Longer answers fill the buffers of the socket with fewer requests.
+    const origin = `Origin: https://a.example\r\nAccess-Control-Request-Headers: ${'x'.repeat(1500)}\r\n`
+    reader.write(request('POST /one', `${origin}Content-Length: 0\r\n`).repeat(asked))
+    const answered = metrics.httpRequests.with('/one', '200')
+    t.ok(await until(() => answered.value > 0 && metrics.httpConnections.value === 0))
+    t.ok(answered.value < asked * 0.75, `${answered.value} answers`)
+    t.equal(server.requestsInProgress, 0)
+    t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+  })
+
   t.test(`${front}: answers without a body do not keep a connection open for ever`, async (t) => {
     const { port, metrics } = await start(t, front)
     const asked = 5000

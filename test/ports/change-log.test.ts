@@ -74,7 +74,7 @@ t.test('a change of a table that this version lacks is refused for good', async 
   const changes = pack([['from_the_future', Buffer.of(1), Buffer.of(2)]])
   const place = { incarnation: 'a', sequence: 4, number: 1 }
   t.throws(() => first.apply({ place, changes, local: null }), {
-    name: 'RangeError',
+    name: 'OperatorError',
     message: /newer version/,
   })
   t.strictSame(await catalogueLines(dirs.first), before)

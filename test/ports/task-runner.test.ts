@@ -6,11 +6,13 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { OperatorError } from '../../src/base/errors.ts'
 import { Edge } from '../../src/cluster/edge.ts'
 import { HolderService } from '../../src/cluster/holder-service.ts'
-import { WorkerPool } from '../../src/engine/threads/pool.ts'
+import { catalogueOf, WorkerPool } from '../../src/engine/threads/pool.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
+import { pack } from '../../src/store/lmdb/codec.ts'
 import { MemoryMessages } from '../fixtures/cluster/memory-messages.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 import { taskRunnerContract } from './task-runner-contract.ts'
@@ -96,6 +98,18 @@ t.test('a machine answers the permitted calls of others, from its own data', asy
     status: 503,
     message: /No replica of this project/,
   })
+})
+
+t.test('an error for the operator keeps its class between threads', async (t) => {
+  const copy = catalogueOf(embedded(t))
+  const { parts } = await copy.whole()
+  await copy.replace({ place: { incarnation: 'a', sequence: 3, number: 0 }, parts })
+  const changes = pack([['from_the_future', Buffer.of(1), Buffer.of(2)]])
+  const place = { incarnation: 'a', sequence: 4, number: 1 }
+  const refused = Promise.resolve(copy.apply({ place, changes, local: null }))
+  const error = await refused.catch((cause: unknown) => cause)
+  t.ok(error instanceof OperatorError)
+  t.match(error, { exitCode: 1, message: /^A newer version .* Upgrade this machine\.$/ })
 })
 
 t.test('a refusal of a thread keeps its Retry-After over the link', async (t) => {

@@ -9,6 +9,7 @@ import { ByteWriter } from '../../src/store/events/format/byte-writer.ts'
 import { PlainValues } from '../../src/store/events/format/plain-values.ts'
 import { planValues, writeValues } from '../../src/store/events/format/segment-values.ts'
 import { Differences } from '../fixtures/differences.ts'
+import { runsOf } from '../fixtures/random-depth.ts'
 
 const hex = (digits: number): fc.Arbitrary<string> =>
   fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: digits, maxLength: digits })
@@ -81,7 +82,7 @@ t.test('the bytes equal those of a list, also after values are removed', (t) => 
       differences.same(writtenAs(plain), writtenList(list), name)
       differences.equal(JSON.stringify(plain.list), JSON.stringify(list), name)
     }),
-    { numRuns: 2000 },
+    runsOf(2000),
   )
   t.strictSame(differences.list(), [], 'the same number of values, bytes and list')
   plain.begin(['a'])

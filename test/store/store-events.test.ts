@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
 import type { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
+import { runsOf } from '../fixtures/random-depth.ts'
 import {
   type EventSketch,
   eventInput,
@@ -67,7 +68,7 @@ t.test('properties of any JSON are read unchanged', async (t) => {
         }
       }
     }),
-    { numRuns: 60 },
+    runsOf(60),
   )
 })
 

@@ -9,10 +9,10 @@ import { SETTING_NAMES } from '../../config/settings-table.ts'
 import type { Daemon } from '../../daemon.ts'
 import { OrganizationStore, SHARED_CATALOGUE } from '../../store/catalog/organization-store.ts'
 import {
-  correctBaseUrl,
   type FilledDataDir,
   type JoinCatalogue,
   openFilled,
+  updateBaseUrl,
 } from '../../store/open-store.ts'
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
@@ -92,7 +92,17 @@ async function startFirst(
     dataDir: filled.dataDir,
     log,
     onListening(port) {
-      if (first !== null) first = correctBaseUrl(first, baseUrlOf(settings, port))
+      const baseUrl = baseUrlOf(settings, port)
+      if (first !== null) first = { ...first, baseUrl }
+      // Commands find the daemon by this file, but the daemon does not need it.
+      try {
+        updateBaseUrl(filled.dataDir.path, baseUrl)
+      } catch (err) {
+        log.warn(
+          { err },
+          `The address in credentials.json could not be changed to ${baseUrl}. Commands need --base-url.`,
+        )
+      }
     },
   })
   const { url, httpServer } = daemon

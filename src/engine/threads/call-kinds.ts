@@ -3,7 +3,7 @@
  * All calls are listed in call-table.ts. That table determines the methods with which callers make calls (pool.ts), and
  * the function with which a thread runs any call (run-task.ts).
  */
-import type { ErrorBody } from '../../base/errors.ts'
+import type { ErrorBody, OperatorError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
 import type { Proposal } from '../../ports/change-log.ts'
@@ -21,6 +21,11 @@ export interface Answered {
 export interface Refused {
   readonly refusal: ErrorBody
   readonly retryAfterSeconds: number | null
+}
+
+/** The answer of a thread to a call that failed with an `OperatorError`. */
+export interface Failed {
+  readonly failure: { readonly message: string; readonly exitCode: OperatorError['exitCode'] }
 }
 
 /** The tools with which a call produces a page. */

@@ -2,7 +2,7 @@
  * Runs the tasks of a pool thread: one function carries out any call of the table. The entry file of the thread
  * (thread.ts) chooses which stores the thread opens.
  */
-import { ServiceError } from '../../base/errors.ts'
+import { OperatorError, ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import { createLogger } from '../../base/log.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -17,7 +17,14 @@ import {
 } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
-import { type Answered, type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
+import {
+  type Answered,
+  type Call,
+  type Failed,
+  memoryOf,
+  type Refused,
+  type Task,
+} from './call-kinds.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
 import { type MemoryHolder, ThreadMemory } from './thread-memory.ts'
@@ -78,6 +85,7 @@ export async function taskRunner(
       }
       // After an error, a writing thread must end. On a reading thread, only the current read is refused.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
+      if (!isWriting && error instanceof OperatorError) return failed(error)
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
       return refused(refusalOf(error))
@@ -172,6 +180,11 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
  */
 function refused(error: ServiceError): Refused {
   return { refusal: error.toBody(), retryAfterSeconds: error.retryAfterSeconds }
+}
+
+/** Returns an `OperatorError` as plain data. `ThreadGroup` turns it into an `OperatorError` again. */
+function failed({ message, exitCode }: OperatorError): Failed {
+  return { failure: { message, exitCode } }
 }
 
 /**

@@ -8,7 +8,7 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { Piscina } from 'piscina'
-import { ServiceError } from '../../base/errors.ts'
+import { OperatorError, ServiceError } from '../../base/errors.ts'
 import {
   memoryBoard,
   readBoard,
@@ -19,7 +19,7 @@ import { openFilesLeft } from '../../base/process-limits.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Decided, Proposal } from '../../ports/change-log.ts'
 import { ALL_WRITES, CHANGING_WRITES, isShortage } from '../../store/faults.ts'
-import type { Answered, Refused, Task } from './call-kinds.ts'
+import type { Answered, Failed, Refused, Task } from './call-kinds.ts'
 import { REPLACEMENT_MS_MAX, THREAD_FILES_MIN, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
@@ -189,7 +189,7 @@ export class ThreadGroup {
   /**
    * Runs a task. If the task proposes a change of the shared catalogue, resolves with a `Proposed`. Rejects with the
    * `ServiceError` with which the task was refused, with `ThreadEndedError` if its thread ended, or with the error that
-   * the task threw.
+   * the task threw. Only a `ServiceError` or `OperatorError` keeps its class.
    */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const threads = this.#threads
@@ -213,10 +213,13 @@ export class ThreadGroup {
       this.#usedAtMs = performance.now()
       if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
-    // run-task.ts returns a refusal as a value, not as an error.
-    const given = answer as Answered | Refused
+    // run-task.ts returns errors whose class matters as values, because the class is lost between threads.
+    const given = answer as Answered | Refused | Failed
     if ('refusal' in given) {
       throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
+    }
+    if ('failure' in given) {
+      throw new OperatorError(given.failure.message, { exitCode: given.failure.exitCode })
     }
     const { result, proposal } = given
     return proposal === undefined ? result : new Proposed(result, proposal)

@@ -90,15 +90,63 @@ const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
 const ZONE =
   /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
 /**
- * A remark that may follow a zone name without an offset, except the names of `AMERICAN_ZONE`. A remark with digits,
- * such as `(UTC+8)`, may contradict the name.
+ * A remark in parentheses that may follow a zone name without an offset, except the names of `AMERICAN_ZONE`. A remark
+ * with digits, such as `UTC+8`, may contradict the name.
  */
-const REMARK_WITHOUT_OFFSET = /^(?:\([a-z .-]{1,40}\)|\[.*)$/i
+const REMARK_WITHOUT_OFFSET = /^[a-z .-]{1,40}$/
+/** The abbreviation of a zone, such as `BST`, if it is not a key of `ZONE_HOURS`. */
+const UNKNOWN_ABBREVIATION = /^[a-z]{2,4}t$/
+/** The English and Windows names of zones. A remark that ends with `time` after one of these names must match. */
+const ENGLISH_NAMES: readonly (readonly [RegExp, RegExp])[] = [
+  [/^(?:utc?|z|gmt)$/, /^(?:(?:coordinated )?universal|greenwich mean|gmt standard) time$/],
+  [/^west?$/, /^western european (?:standard |summer |daylight )?time$/],
+  [
+    /^cest?$/,
+    /^(?:central europe(?:an)?|romance|w\. europe) (?:standard |summer |daylight )?time$/,
+  ],
+  [/^eest?$/, /^(?:eastern european|e\. europe|fle|gtb) (?:standard |summer |daylight )?time$/],
+  [/^msk$/, /^(?:moscow|russian) (?:standard )?time$/],
+  [/^jst$/, /^(?:japan|tokyo) (?:standard )?time$/],
+]
 /** The zone names that mean a zone of North America in RFC 2822, and other zones elsewhere, such as `CST` in China. */
 const AMERICAN_ZONE = /^[ecmp][sd]t$/
-/** A remark that says in which zone of North America a time is. */
+/** A remark in parentheses that says in which zone of North America a time is. */
 const AMERICAN_REMARK =
-  /^(?:\((?:(?:us|canada) )?(eastern|central|mountain|pacific) (?:(standard|daylight) )?time\)|\[(?:america|us|canada)\/.*)$/
+  /^(?:(?:us|canada) )?(eastern|central|mountain|pacific) (?:(standard|daylight) )?time$/
+/**
+ * The names of the IANA database that may follow a zone name in brackets. They are listed here because the parser must
+ * give the same result with every version of the database. `America/Havana` is missing: its `CST` is another zone.
+ */
+const IANA_NAMES: readonly (readonly [RegExp, RegExp])[] = [
+  [
+    /^e[sd]t$/,
+    /^(?:(?:us|canada)\/eastern|us\/(?:michigan|east-indiana)|america\/(?:new_york|detroit|toronto|montreal|nipigon|thunder_bay|iqaluit|pangnirtung|atikokan|coral_harbour|louisville|fort_wayne|indianapolis|kentucky\/.+|indiana\/(?!knox|tell_city).+|nassau|port-au-prince|grand_turk|jamaica|panama|cayman|cancun))$/,
+  ],
+  [
+    /^c[sd]t$/,
+    /^(?:(?:us|canada)\/central|us\/indiana-starke|canada\/saskatchewan|america\/(?:chicago|menominee|knox_in|indiana\/(?:knox|tell_city)|north_dakota\/.+|winnipeg|rainy_river|rankin_inlet|resolute|regina|swift_current|mexico_city|merida|monterrey|matamoros|bahia_banderas|chihuahua|ojinaga|belize|costa_rica|el_salvador|guatemala|managua|tegucigalpa))$/,
+  ],
+  [
+    /^m[sd]t$/,
+    /^(?:(?:us|canada)\/mountain|us\/arizona|canada\/yukon|america\/(?:denver|boise|shiprock|phoenix|edmonton|yellowknife|inuvik|cambridge_bay|creston|dawson_creek|fort_nelson|dawson|whitehorse|hermosillo|mazatlan|ciudad_juarez|chihuahua|ojinaga))$/,
+  ],
+  [
+    /^p[sd]t$/,
+    /^(?:(?:us|canada)\/pacific|canada\/yukon|america\/(?:los_angeles|vancouver|tijuana|ensenada|santa_isabel|dawson|whitehorse))$/,
+  ],
+  [
+    /^(?:utc?|z|gmt)$/,
+    /^(?:(?:etc\/)?(?:utc|uct|gmt(?:[+-]?0)?|zulu|universal|greenwich)|z|europe\/(?:london|belfast|guernsey|isle_of_man|jersey|dublin|lisbon)|gb|eire|iceland|portugal|(?:africa|atlantic)\/.+|america\/danmarkshavn|antarctica\/troll)$/,
+  ],
+  [/^west?$/, /^(?:wet|portugal|(?:europe|africa|atlantic)\/.+)$/],
+  [/^cest?$/, /^(?:cet|met|poland|(?:europe|africa|arctic|atlantic)\/.+)$/],
+  [
+    /^eest?$/,
+    /^(?:eet|egypt|israel|libya|turkey|(?:europe|africa)\/.+|asia\/(?:amman|beirut|damascus|famagusta|gaza|hebron|istanbul|jerusalem|nicosia|tel_aviv))$/,
+  ],
+  [/^msk$/, /^(?:w-su|europe\/(?:moscow|simferopol|kirov|volgograd|samara))$/],
+  [/^jst$/, /^(?:japan|asia\/tokyo)$/],
+]
 /**
  * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
  * separates a time.
@@ -461,11 +509,28 @@ function writtenZoneMs(text: string): number {
  * The zone name is in lower case.
  */
 function isRemarkOf(zone: string, remark: string): boolean {
-  if (!AMERICAN_ZONE.test(zone)) return REMARK_WITHOUT_OFFSET.test(remark)
-  const match = AMERICAN_REMARK.exec(remark.toLowerCase())
-  if (match === null) return false
-  const [, region = zone, season = zone.slice(1)] = match
-  return region.charAt(0) === zone.charAt(0) && season.charAt(0) === zone.charAt(1)
+  const text = remark.slice(1, -1).toLowerCase()
+  if (remark.startsWith('[')) return isNameOf(zone, text, IANA_NAMES)
+  if (AMERICAN_ZONE.test(zone)) {
+    const match = AMERICAN_REMARK.exec(text)
+    if (match === null) return false
+    const [, region = zone, season = zone.slice(1)] = match
+    return region.charAt(0) === zone.charAt(0) && season.charAt(0) === zone.charAt(1)
+  }
+  if (!REMARK_WITHOUT_OFFSET.test(text)) return false
+  const hours = ZONE_HOURS.get(text)
+  if (hours !== undefined) return hours === ZONE_HOURS.get(zone)
+  if (UNKNOWN_ABBREVIATION.test(text)) return false
+  return !text.endsWith(' time') || isNameOf(zone, text, ENGLISH_NAMES)
+}
+
+/** Returns whether a table has a name for a zone. */
+function isNameOf(
+  zone: string,
+  name: string,
+  table: readonly (readonly [RegExp, RegExp])[],
+): boolean {
+  return table.some(([zones, names]) => zones.test(zone) && names.test(name))
 }
 
 function monthOf(text: string): number {

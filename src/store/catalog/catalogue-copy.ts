@@ -115,8 +115,8 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   /**
-   * Applies a write set as ports/change-log.ts describes it. Throws `RangeError` if earlier sets are missing, or if the
-   * set writes to a table that this version lacks.
+   * Throws `RangeError` if the set belongs to another position, and `OperatorError` if it writes to a table that this
+   * version lacks.
    */
   apply({ place, changes, local }: PlacedChanges): void {
     this.#environment.write(() => {
@@ -134,7 +134,7 @@ export class StoredCatalogue implements CatalogueCopy {
 
   /**
    * Replaces the shared part of the catalogue. Throws `OperatorError` if that would delete the catalogue of another
-   * organization.
+   * organization, or if the whole copy has a table that this version lacks.
    */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
@@ -206,7 +206,7 @@ export class StoredCatalogue implements CatalogueCopy {
       const target = this.#environment.find(table)
       // This version lacks the table. The catalogue of this machine can only continue with a version that has it.
       if (target === undefined) {
-        throw new RangeError(
+        throw new OperatorError(
           `A newer version of Tenrec has written to the table ${table}. Upgrade this machine.`,
         )
       }

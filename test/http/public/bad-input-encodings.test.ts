@@ -22,6 +22,7 @@ import {
   startTarget,
 } from '../../fixtures/faults/hostile-client.ts'
 import { lz64Run } from '../../fixtures/faults/lz64-bomb.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const MEBIBYTE = 1024 ** 2
 const SEED = 20_261_121
@@ -220,7 +221,7 @@ t.test('flipped bytes affect only their own request', async (t) => {
       if (answer.status !== 200) assertRefusal(answer, 'flipped')
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
     }),
-    { seed: SEED, numRuns: 2000, endOnFailure: true },
+    { ...runsOf(2000, SEED), endOnFailure: true },
   )
   t.comment([...statuses].map(([status, count]) => `${count} x ${status}`).join(', '))
   t.ok((statuses.get(400) ?? 0) > 100)

@@ -15,6 +15,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -268,6 +269,6 @@ t.test('the persons equal those of the plain definition', async () => {
       if (found.join('|') !== wanted.join('|'))
         throw new Error(`${found.join()} is not ${wanted.join()}`)
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })

@@ -10,6 +10,7 @@ import {
   type AttemptRules,
   type Entrance,
 } from '../../../src/rules/analytics/funnel/funnel-attempts.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 /** An event of one actor: its time, and the series it belongs to. */
 interface Row {
@@ -173,7 +174,7 @@ t.test('the best attempt equals that of the plain definition', async () => {
           throw new Error(`${found} [${foundTimes.join()}] is not ${best} [${timesMs.join()}]`)
       }
     }),
-    { numRuns: 1500 },
+    runsOf(1500),
   )
 })
 

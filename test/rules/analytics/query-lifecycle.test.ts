@@ -17,6 +17,7 @@ import {
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -174,7 +175,7 @@ t.test('random histories agree with the definition', async (t) => {
         differences.same(found, expected === status ? ['p'] : [], JSON.stringify(query))
       },
     ),
-    { numRuns: 300 },
+    runsOf(300),
   )
   t.strictSame(differences.list(), [], 'every life agrees with the definition')
 })

@@ -16,6 +16,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -422,6 +423,6 @@ t.test('the persons equal those of the plain definition', async () => {
       )
       if (found !== wanted.join(' ')) throw new Error(`${found} is not ${wanted.join(' ')}`)
     }),
-    { numRuns: 1000 },
+    runsOf(1000),
   )
 })

@@ -12,6 +12,7 @@ import {
   periodStart,
   shiftedPeriodStart,
 } from '../../../src/rules/analytics/periods.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -138,7 +139,7 @@ t.test('the table agrees with the single lookup', async () => {
         periods.indexOf(periods.startMs(periods.count)) === -1
       )
     }),
-    { numRuns: 400 },
+    runsOf(400),
   )
 })
 

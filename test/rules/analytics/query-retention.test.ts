@@ -16,6 +16,7 @@ import {
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -201,7 +202,7 @@ t.test('random visits agree with the definition', async (t) => {
       const found = cohort(scannerOf(events), query, { timezone: 'America/Phoenix' })
       differences.same([...found.texts].sort(), expected, JSON.stringify([query, visits]))
     }),
-    { numRuns: 200 },
+    runsOf(200),
   )
   t.strictSame(differences.list(), [], 'every cohort agrees with the definition')
 })

@@ -18,6 +18,7 @@ import {
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -105,7 +106,7 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
       const found = sticky(scannerOf(events), query, { timezone: 'America/New_York' })
       differences.same([...found].sort(), expected.sort(), JSON.stringify([query, list]))
     }),
-    { numRuns: 100 },
+    runsOf(100),
   )
   t.strictSame(differences.list(), [], 'the same persons')
 })

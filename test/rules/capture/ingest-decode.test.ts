@@ -19,6 +19,7 @@ import {
 } from '../../../src/rules/capture/decode.ts'
 import { checkEvents, parseEnvelope } from '../../../src/rules/capture/envelope.ts'
 import { decodePercent, parseForm } from '../../../src/rules/capture/form.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const JSON_TEXT = '{"event":"e","distinct_id":"ü>>>???"}'
 const LIMITS = { decodedBytesMax: 100_000 }
@@ -245,6 +246,7 @@ t.test('form decoding agrees with URLSearchParams', async () => {
       const last = pairs.findLast(([name]) => name === 'data')
       return fields.get('data')?.toString() === last?.[1]
     }),
+    runsOf(100),
   )
 })
 
@@ -302,7 +304,7 @@ t.test('decoding fails only with a refusal, whatever the body', async () => {
       ])
       return ['none', 'no_data', 'invalid_payload', 'request_too_large'].includes(code)
     }),
-    { numRuns: 1000 },
+    runsOf(1000),
   )
 })
 

@@ -19,6 +19,7 @@ import {
   type KeySources,
   resolveProject,
 } from '../../../src/rules/capture/key.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {
@@ -54,7 +55,7 @@ t.test('clean JSON parses as with JSON.parse', async () => {
       const wellFormed = Buffer.from(text).toString()
       return JSON.stringify(parse(wellFormed)) === JSON.stringify(JSON.parse(wellFormed))
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 
@@ -70,7 +71,7 @@ t.test('lone surrogates and NUL are removed from keys and values', async () => {
       const isClean = !LONE_SURROGATE_OR_NUL.test(again) && !/\\ud|\\u0000/.test(again)
       return isClean && JSON.stringify(JSON.parse(again)) === again
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 

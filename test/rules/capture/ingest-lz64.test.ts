@@ -8,6 +8,7 @@ import lzString from 'lz-string'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { decodeLz64 } from '../../../src/rules/capture/lz64.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const MEGABYTE = 1024 * 1024
 
@@ -43,7 +44,7 @@ t.test('any text survives the round trip', async () => {
       fc.pre(text !== '')
       return decodeLz64(lzString.compressToBase64(text), MEGABYTE) === text
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 
@@ -61,7 +62,7 @@ t.test('any text of the alphabet decodes as in the npm decoder, or is refused', 
       }
       return decodeLz64(text, MEGABYTE) === expected
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
 })
 

@@ -21,6 +21,7 @@ import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const CONTEXT: EventContext = {
   arrivedAtMs: Date.UTC(2024, 0, 15, 12),
@@ -98,7 +99,7 @@ t.test('distinct_ids of any type become short, clean text, and stay the same tex
       const isClean = [...text].length <= 200 && !LONE_SURROGATE.test(text) && !text.includes('\0')
       return isClean && textOfId(text) === text
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 
@@ -114,6 +115,7 @@ t.test('a long distinct_id is cut from the full text of the value', async () => 
       const isNameCut = id.length === 0 || name === eventName({ event: JSON.stringify(id) })
       return isNameCut && textOfId(id) === textOfId(JSON.stringify(withSortedKeys(id)))
     }),
+    runsOf(100),
   )
 })
 
@@ -367,7 +369,7 @@ t.test('expanding twice equals expanding once, and agrees with the updates', asy
         isPersonless || JSON.stringify(updates.set) === JSON.stringify(once['$set'] ?? {})
       return isSameSet && JSON.stringify(once) === JSON.stringify(twice)
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 
@@ -425,7 +427,7 @@ t.test('normalization never throws, and its result is clean and survives JSON', 
         !(isIpAnonymized && stored.properties['$ip'] !== undefined)
       )
     }),
-    { numRuns: 1000 },
+    runsOf(1000),
   )
 })
 

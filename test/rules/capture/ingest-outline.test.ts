@@ -22,6 +22,7 @@ import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
 import { findKey } from '../../../src/rules/capture/key.ts'
 import { LogBlockWriter } from '../../../src/rules/capture/log-block.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const PROJECT = { id: 7, apiKey: 'phc_known', isIpAnonymized: false }
 const DIRECTORY: ProjectDirectory = {
@@ -146,7 +147,7 @@ t.test('a body means the same whole and event by event', async () => {
       })
       return JSON.stringify(outlined) === JSON.stringify(whole)
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
 })
 

@@ -23,6 +23,7 @@ import {
 } from '../../../src/rules/capture/log-block.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 /** So small that every block outgrows it. */
 const SMALL_BYTES = 64
@@ -103,7 +104,7 @@ t.test('a block decodes to the events that were encoded', async () => {
         }
       }
     }),
-    { seed: SEED, numRuns: 300 },
+    runsOf(300, SEED),
   )
 })
 

@@ -24,7 +24,7 @@ import { sortedText } from '../../fixtures/persons/person-model.ts'
 import { runsOf } from '../../fixtures/random-depth.ts'
 
 t.test('random histories end in the state of the slow model', async () => {
-  checkHistories(400)
+  checkHistories(runsOf(400))
 })
 
 t.test('the same events lead to the same state, whatever was evicted between them', async () => {

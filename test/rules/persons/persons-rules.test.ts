@@ -23,6 +23,7 @@ import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const HARMFUL_NAMES = ['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']
@@ -131,6 +132,7 @@ t.test('automatic properties are those that readers of the event see', async (t)
       const found = { ...personOf(world, 'u').properties.toObject() }
       differences.ok(isSameJson(found, expected), () => JSON.stringify([given, found, expected]))
     }),
+    runsOf(100),
   )
   t.strictSame(differences.list(), [], 'the same entries')
 })

@@ -15,15 +15,14 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import type { ImportContext } from '../../../rules/capture/import-line.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
 import { type CommandInput, type Commands, PROJECT_OPTION } from '../../lib/command.ts'
 import { BASE_URL_OPTION, daemonAddress } from '../../lib/daemon-client.ts'
+import { DamagedFileError, GZIP_MAGIC, unpackGzip } from '../../lib/gzip-members.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender, RefusedBodyError } from '../../lib/import-sender.ts'
 import { withProgress } from '../../lib/progress.ts'
@@ -47,7 +46,6 @@ const BEGINNING_BYTES = 1024
 const NEWLINE = 0x0a
 const MARK = Buffer.from('\ufeff')
 const LINE_END = Buffer.from('\n')
-const GZIP = '1f8b'
 /** Files that do not contain lines, by their first bytes, and what the user should do with each. */
 const OTHER_FILES: readonly (readonly [string, string])[] = [
   ['504b0304', 'is a ZIP archive. Unpack it, and import the files in it.'],
@@ -59,7 +57,7 @@ const OTHER_FILES: readonly (readonly [string, string])[] = [
   ['0000feff', "is encoded in UTF-32. Convert it with 'iconv -f UTF-32 -t UTF-8'."],
   ['fffe', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
   ['feff', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
-  [GZIP, "is compressed twice. Unpack it once with 'gunzip'."],
+  [GZIP_MAGIC, "is compressed twice. Unpack it once with 'gunzip'."],
   ['377abcaf', 'is a 7z archive. Unpack it, and import the files in it.'],
   ['04224d18', "is compressed with LZ4. Unpack it with 'lz4 -d'."],
   ['1f9d', "is compressed with compress. Unpack it with 'uncompress'."],
@@ -392,9 +390,6 @@ class Importer {
   }
 }
 
-/** A compressed file that is cut short or damaged. */
-class DamagedFileError extends OperatorError {}
-
 /** Functions that are called while a file is read. */
 interface BlockListeners {
   /** Receives how many more bytes of the file were read, and unpacked if it is compressed. */
@@ -418,31 +413,38 @@ async function* lineBlocks(
   let begun: Buffer[] = []
   let begunBytes = 0
   let isFirst = true
-  for await (const read of contentOf(path, signal)) {
-    onBytes?.(read.length)
-    let chunk = read
-    if (isFirst) {
-      refuseOtherFile(path, read)
-      if (read.subarray(0, MARK.length).equals(MARK)) chunk = read.subarray(MARK.length)
-      isFirst = false
+  let damage: DamagedFileError | null = null
+  try {
+    for await (const read of contentOf(path, signal)) {
+      onBytes?.(read.length)
+      let chunk = read
+      if (isFirst) {
+        refuseOtherFile(path, read)
+        if (read.subarray(0, MARK.length).equals(MARK)) chunk = read.subarray(MARK.length)
+        isFirst = false
+      }
+      const end = chunk.lastIndexOf(NEWLINE) + 1
+      let start = 0
+      if (end > 0 && begunBytes > 0) {
+        start = chunk.indexOf(NEWLINE) + 1
+        const isLong = begunBytes + start > LINE_BYTES_MAX
+        if (isLong) onLongLine()
+        yield isLong ? LINE_END : Buffer.concat([...begun, chunk.subarray(0, start)])
+        begun = []
+        begunBytes = 0
+      }
+      if (end > start) yield chunk.subarray(start, end)
+      begunBytes += chunk.length - end
+      if (begunBytes > LINE_BYTES_MAX) begun = []
+      else if (end < chunk.length) begun.push(Buffer.from(chunk.subarray(end)))
     }
-    const end = chunk.lastIndexOf(NEWLINE) + 1
-    let start = 0
-    if (end > 0 && begunBytes > 0) {
-      start = chunk.indexOf(NEWLINE) + 1
-      const isLong = begunBytes + start > LINE_BYTES_MAX
-      if (isLong) onLongLine()
-      yield isLong ? LINE_END : Buffer.concat([...begun, chunk.subarray(0, start)])
-      begun = []
-      begunBytes = 0
-    }
-    if (end > start) yield chunk.subarray(start, end)
-    begunBytes += chunk.length - end
-    if (begunBytes > LINE_BYTES_MAX) begun = []
-    else if (end < chunk.length) begun.push(Buffer.from(chunk.subarray(end)))
+  } catch (error) {
+    if (!(error instanceof DamagedFileError && error.isBetweenMembers)) throw error
+    damage = error
   }
   if (begunBytes > LINE_BYTES_MAX) onLongLine()
   else if (begunBytes > 0) yield Buffer.concat(begun)
+  if (damage !== null) throw damage
 }
 
 /** Throws `OperatorError` if the first bytes of a file show that it does not contain lines of text. */
@@ -482,7 +484,7 @@ function isGzip(path: string): boolean {
   try {
     const beginning = Buffer.alloc(2)
     readSync(file, beginning, 0, 2, 0)
-    return beginning.toString('hex') === GZIP
+    return beginning.toString('hex') === GZIP_MAGIC
   } finally {
     closeSync(file)
   }
@@ -503,8 +505,8 @@ async function* contentOf(path: string, signal?: AbortSignal): AsyncGenerator<Bu
       if (!/\.gz$/i.test(path)) return
       throw new DamagedFileError(`${path} is empty, so it is not a gzip file. Fetch it again.`)
     }
-    if (first.value.toString('hex', 0, 2) === GZIP) {
-      yield* withBeginning(unpacked(path, first.value, chunks))
+    if (first.value.toString('hex', 0, 2) === GZIP_MAGIC) {
+      yield* withBeginning(unpackGzip(path, first.value, chunks))
       return
     }
     yield first.value
@@ -572,73 +574,6 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
     }
   } finally {
     await file.close()
-  }
-}
-
-async function* unpacked(
-  path: string,
-  first: Buffer,
-  rest: AsyncGenerator<Buffer>,
-): AsyncGenerator<Buffer> {
-  const gunzip = createGunzip({ chunkSize: READ_BYTES })
-  const packed = new PackedBytes(rest)
-  // An error is not lost: the iteration rejects with it.
-  pipeline(Readable.from(packed.copies(first)), gunzip, () => undefined)
-  try {
-    for await (const chunk of gunzip) if (Buffer.isBuffer(chunk)) yield chunk
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && String(error.code).startsWith('Z_'))) {
-      throw error
-    }
-    throw new DamagedFileError(
-      `${path} is damaged or cut short (${error.message}). The readable part was sent. Fetch the file again, and import it with --resume.`,
-    )
-  }
-  await packed.readAll()
-  // Zero bytes at the end of a file are padding. `gunzip` stops at them, whatever comes after them.
-  if (packed.end > gunzip.bytesWritten) {
-    throw new DamagedFileError(
-      `${path} has zero bytes after ${gunzip.bytesWritten.toLocaleString('en')} bytes, in the middle of its data. The part before them was sent. Fetch the file again, and import it with --resume.`,
-    )
-  }
-}
-
-/** Reads a compressed file, and finds where its content ends. */
-class PackedBytes {
-  /** The offset after the last byte that is not 0. */
-  end = 0
-  readonly #rest: AsyncGenerator<Buffer>
-  #bytes = 0
-
-  constructor(rest: AsyncGenerator<Buffer>) {
-    this.#rest = rest
-  }
-
-  /** Yields a copy of each chunk. The file stays open if the iteration is ended early. */
-  async *copies(first: Buffer): AsyncGenerator<Buffer> {
-    let chunk: Buffer | null = this.#counted(first)
-    while (chunk !== null) {
-      yield Buffer.from(chunk)
-      chunk = await this.#next()
-    }
-  }
-
-  /** Reads the rest of the file, so that `end` covers the whole file. */
-  async readAll(): Promise<void> {
-    while ((await this.#next()) !== null);
-  }
-
-  async #next(): Promise<Buffer | null> {
-    const next = await this.#rest.next()
-    return next.done === true ? null : this.#counted(next.value)
-  }
-
-  #counted(chunk: Buffer): Buffer {
-    let length = chunk.length
-    while (length > 0 && chunk[length - 1] === 0) length--
-    if (length > 0) this.end = this.#bytes + length
-    this.#bytes += chunk.length
-    return chunk
   }
 }
 
