@@ -1,11 +1,13 @@
 /**
  * Question: what does a commit of the log cost the thread that writes it?
- * Workload: blocks of one size, one in each commit, each durable before the next begins. A block is removed when some
- * later ones are there, as in processing. Rounds of both sides take turns, and the first is a warm-up.
+ * Workload: blocks of random bytes of one size, one in each commit, each durable before the next begins. A block is
+ * removed when some later ones are there, as in processing. Rounds of both sides take turns, and the first is a
+ * warm-up.
  * Baseline: the same block written to a separate LMDB environment in a transaction with a flush, sealed, with the
  * record of the end. That is the log of store format 2.
  * Reconsider: log files, if they save less than 15 % of the CPU time at any size.
  */
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { seal as sealBlock } from '../../src/rules/capture/log-block.ts'
 import { seal } from '../../src/store/lmdb/codec.ts'
@@ -48,7 +50,7 @@ export async function run(options: LogRun): Promise<readonly LogFigures[]> {
   ]
   const sides = [openFiles(join(dataDir, 'files')), openLmdb(join(dataDir, 'lmdb'))] as const
   const figures = sizes.map(([blockBytes, commits]) => {
-    const block = Buffer.alloc(blockBytes, 'some bytes of an event, ')
+    const block = randomBytes(blockBytes)
     const best = sides.map(() => ({ cpuUs: Number.POSITIVE_INFINITY, wallUs: 0 }))
     for (let round = 0; round <= rounds; round++) {
       for (const [index, side] of sides.entries()) {

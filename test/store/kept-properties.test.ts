@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { PropertyCounts } from '../../src/store/identity/properties/property-counts.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
+import { Dice } from '../fixtures/dice.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { openReader } from '../fixtures/stored-events.ts'
 
@@ -141,6 +142,81 @@ t.test('few persons with large properties are counted in advance, too', (t) => {
   const { counts, read } = ask(t, log)
   t.strictSame(counts.get('plan'), [20, 'String'])
   t.equal(read(), 0)
+  t.end()
+})
+
+t.test('names in stored JSON are counted as those of the object', (t) => {
+  const dice = new Dice(43)
+  const names = [
+    'plan',
+    'a"b',
+    'c\\',
+    '{"x":1}',
+    ',',
+    '',
+    '7',
+    '__proto__',
+    'lone \ud800',
+    '人 name',
+  ]
+  const values = [
+    null,
+    1,
+    -1e300,
+    true,
+    '',
+    'a"},{"plan":1',
+    '2026-11-30',
+    [[], {}],
+    { plan: ['\\"'] },
+  ]
+  const [objects, texts] = [new PropertyCounts(), new PropertyCounts()]
+  const [newObjects, newTexts] = [new PropertyCounts(), new PropertyCounts()]
+  const known = new PropertyCounts()
+  known.add({ plan: 1, '': 2 })
+  for (let round = 0; round < 300; round++) {
+    const entries = dice.list(dice.below(8), () => [dice.pick(names), dice.pick(values)] as const)
+    const properties = Object.fromEntries(entries)
+    const json = JSON.stringify(properties)
+    objects.add(properties)
+    texts.addNames(json)
+    newObjects.addNew(properties, known)
+    newTexts.addNames(json, known)
+  }
+  t.strictSame(texts.facts, objects.facts)
+  t.equal(texts.facts.length, names.length)
+  t.strictSame(newTexts.facts, newObjects.facts)
+  t.equal(newTexts.facts.length, names.length - 2)
+  t.end()
+})
+
+t.test('changes of large persons and groups are listed', (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const text = 'x'.repeat(6000)
+  const identify = (key: string, $group_set: object) => ({
+    event: '$groupidentify',
+    distinct_id: 'person',
+    properties: { $group_type: 'company', $group_key: key, $group_set },
+  })
+  const change = (properties: object) => ({ event: 'seen', distinct_id: 'person', properties })
+  log.send(1, [
+    change({ $set: { text, plan: null, old: 1, 'a"b': true } }),
+    identify('Acme', { text, seats: 7, 'a"b': true }),
+  ])
+  log.process()
+  const list = (groupType: number | null): object => {
+    const facts = openReader(t, log.dataDir).actorProperties(1, groupType, NO_CHECK)
+    return Object.fromEntries(facts.map(({ name, count, type }) => [name, [count, type]]))
+  }
+  const own = { text: [1, 'String'], 'a"b': [1, 'Boolean'] }
+  t.match(list(null), { ...own, plan: [1, null], old: [1, 'Numeric'] })
+  log.send(1, [change({ $set: { plan: 'pro', late: 5 }, $unset: ['old'] })])
+  log.send(1, [identify('Acme', { seats: 8, city: 'Graz' })])
+  log.process()
+  const persons = list(null)
+  t.match(persons, { ...own, plan: [1, 'String'], late: [1, 'Numeric'] })
+  t.notOk(Object.hasOwn(persons, 'old'))
+  t.strictSame(list(0), { ...own, seats: [1, 'Numeric'], city: [1, 'String'] })
   t.end()
 })
 

@@ -25,7 +25,15 @@ import { DamagedLogError, logFolder, logNumbers, logPath } from '../../src/store
 import { Differences } from '../fixtures/differences.ts'
 import { overwrite } from '../fixtures/faults/data-file.ts'
 import { systemError, withChanges } from '../fixtures/faults/log-steps.ts'
-import { block, fill, goesOn, isComplete, look, namesIn } from '../fixtures/faults/named-log.ts'
+import {
+  block,
+  fill,
+  goesOn,
+  isComplete,
+  look,
+  namesIn,
+  repetitiveBlock,
+} from '../fixtures/faults/named-log.ts'
 
 const SECTOR = 512
 const PAGE = 4096
@@ -300,6 +308,69 @@ t.test('large blocks have their own files, which are released', async (t) => {
   )
   t.ok(Math.max(...sizes) <= 64 * 1024 * 1024, `the sizes are ${sizes.join()}`)
   t.ok(sizes.length <= 4)
+})
+
+t.test(
+  'blocks that repeat themselves take little of the disk, and are read as before',
+  async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    const log = new LogAppender({ dataDir, processed: 0 })
+    const shared = Buffer.from(new SharedArrayBuffer(2_000_000))
+    const bytes = repetitiveBlock('shared', 1_000_000).copy(shared)
+    const blocks = [
+      ...Array.from({ length: 5 }, (_, index) => repetitiveBlock(`b${index}`, 5_000_000)),
+      repetitiveBlock('short', 1000),
+      block('other', 1_000_000),
+      shared.subarray(0, bytes),
+    ]
+    log.append(blocks.slice(0, 3), 0)
+    for (const one of blocks.slice(3, -2)) log.append([one], 0)
+    log.append(blocks.slice(-2), 0)
+    const sizes = logNumbers(logFolder(dataDir)).map(
+      (number) => statSync(logPath(logFolder(dataDir), number)).size,
+    )
+    t.ok(sizes.reduce((sum, size) => sum + size, 0) < 8 * 1024 * 1024, `sizes: ${sizes.join()}`)
+    const readers = [new LogReader({ dataDir })]
+    await log.close()
+    const again = new LogAppender({ dataDir, processed: 0 })
+    t.equal(again.append([block('last')], 0), blocks.length + 1)
+    readers.push(new LogReader({ dataDir }))
+    for (const reader of readers) {
+      const different = blocks.filter((one, index) => reader.block(index + 1)?.equals(one) !== true)
+      t.strictSame(different, [], 'every block is as it was appended, with its seal')
+      await reader.close()
+    }
+    await again.close()
+    t.match(look(dataDir), { damage: null, missing: null, last: blocks.length + 1 })
+  },
+)
+
+t.test('a flipped byte of a deflated block is detected, or changes nothing', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const appended = repetitiveBlock('b1', 300_000)
+  log.append([appended], 0)
+  await log.close()
+  const file = logPath(logFolder(dataDir), 1)
+  const content = readFileSync(file)
+  const end = content.subarray(PAGE, 2 * PAGE).findLastIndex((byte) => byte !== 0)
+  t.ok(end > 300 && end < PAGE - 1, `the frame has ${end} bytes`)
+  let found = 0
+  const changed: number[] = []
+  for (let place = PAGE; place <= PAGE + end; place += 3) {
+    const byte = content[place] ?? 0
+    overwrite(file, place, Buffer.of(byte ^ (1 << (place % 8))))
+    if (isFound(dataDir)) found++
+    else {
+      const reader = new LogReader({ dataDir })
+      if (reader.block(1)?.equals(appended) !== true) changed.push(place)
+      await reader.close()
+    }
+    overwrite(file, place, Buffer.of(byte))
+  }
+  t.strictSame(changed, [])
+  t.ok(found > end / 10, `${found} flips in ${end} bytes were found`)
+  t.notOk(isFound(dataDir))
 })
 
 t.test('a log that is checked now and then stays in place, whatever it appends', async (t) => {

@@ -50,9 +50,9 @@ export const FORMAT_VERSION = 6
 /** The format of stores whose log was in LMDB. The log of such a store is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
- * Stores of this format or a newer one can be read without a conversion, although they may lack what later formats
- * added: format 4 added person deltas (store/identity/person-changes.ts), format 5 property pages
- * (store/identity/properties/property-pages.ts), and format 6 groups of long texts (store/events/format/lz4/lz4.ts).
+ * The oldest format that the current code reads without a conversion. Format 4 added person deltas
+ * (store/identity/person-changes.ts), format 5 property pages (store/identity/properties/property-pages.ts), and format
+ * 6 groups of long texts (store/events/format/lz4/lz4.ts) and deflated blocks of the log (store/log/stored-block.ts).
  */
 const NO_DELTAS_FORMAT = 3
 /** The names of the environments, which are also the names of their folders. */

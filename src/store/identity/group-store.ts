@@ -63,10 +63,9 @@ interface GroupRecord {
   readonly jsonBytes: number
 }
 
-/** A group as `allGroups` returns it. `bytes` is the approximate number of bytes of its properties as JSON. */
+/** A group as `allGroups` returns it. */
 interface GroupProperties {
   readonly key: string
-  readonly bytes: number
   readonly properties: Readonly<Record<string, unknown>>
 }
 
@@ -381,9 +380,21 @@ export function* allGroups(
   typeIndex: number,
   after = '',
 ): Generator<GroupProperties> {
-  for (const { key, json, jsonBytes } of recordsFrom(tables, projectId, typeIndex, after)) {
-    if (key !== after) yield { key, bytes: jsonBytes, properties: parseProperties(json) }
+  for (const { key, json } of recordsFrom(tables, projectId, typeIndex, after)) {
+    if (key !== after) yield { key, properties: parseProperties(json) }
   }
+}
+
+/** The properties of a group as compact JSON, and their bytes. */
+type GroupJson = Pick<GroupRecord, 'json' | 'jsonBytes'>
+
+/** Returns the properties of all groups of one type, in the order of their keys. Throws `DamagedRecordError`. */
+export function groupJsons(
+  tables: GroupTables,
+  projectId: number,
+  typeIndex: number,
+): Generator<GroupJson> {
+  return recordsFrom(tables, projectId, typeIndex, '')
 }
 
 function* recordsFrom(

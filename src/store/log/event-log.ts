@@ -48,6 +48,7 @@ import {
 } from './log-file.ts'
 import { isBlank, lookAtFiles } from './log-folder.ts'
 import { LogRoom } from './log-room.ts'
+import { type StoredBlock, storedBlock } from './stored-block.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /**
@@ -157,11 +158,16 @@ export class LogAppender implements ports.LogAppender {
     if (this.#failure !== null) throw this.#failure
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
-    const bytes = frameBytes(blocks)
-    // Blocks up to this number are no longer needed. A file with only such blocks may be reused as the next file.
+    const isSealed = this.#options.isSealed === true
+    // The checksum is written into a block before the block is deflated.
+    const stored = blocks.map((block) => {
+      return storedBlock(block, isSealed ? crc32(block.subarray(8)) : seal(block))
+    })
+    const bytes = frameBytes(stored)
+    // Blocks up to this number are no longer needed, so the file that contains them may be reused as the next file.
     this.#trimmed = trimmed
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
-    this.#write(blocks, 0)
+    this.#write(stored, 0)
     this.#last += blocks.length
     this.#appendedBytes += bytes
     this.#tellReach()
@@ -359,7 +365,7 @@ export class LogAppender implements ports.LogAppender {
     return this.#opened
   }
 
-  #write(blocks: readonly Buffer[], flags: number): void {
+  #write(blocks: readonly StoredBlock[], flags: number): void {
     try {
       // The write does not count as a change of the store: readers of the store do not see blocks before they are
       // processed.
@@ -373,18 +379,17 @@ export class LogAppender implements ports.LogAppender {
     if (!this.#isDeferred) this.#flushed = this.#position
   }
 
-  #writeFrame(blocks: readonly Buffer[], flags: number): void {
+  #writeFrame(blocks: readonly StoredBlock[], flags: number): void {
     const bytes = frameBytes(blocks)
     const headBytes = FRAME_HEAD_BYTES + blocks.length * BLOCK_ENTRY_BYTES
     if (headBytes > this.#head.length) this.#head = Buffer.allocUnsafeSlow(2 * headBytes)
-    const isSealed = this.#options.isSealed === true
-    const checksums = blocks.map((block) => (isSealed ? crc32(block.subarray(8)) : seal(block)))
     const { salt, descriptor } = this.#current
     const [first, trimmed, flushed] = [this.#last + 1, this.#trimmed, this.#flushed]
-    encodeFrameHead(this.#head, { salt, first, trimmed, flushed, flags, blocks, checksums })
-    const filled = blocks.reduce((sum, { length }) => sum + length, headBytes)
+    encodeFrameHead(this.#head, { salt, first, trimmed, flushed, flags, blocks })
+    const contents = blocks.map((block) => block.bytes)
+    const filled = contents.reduce((sum, { length }) => sum + length, headBytes)
     const padding = PADDING.subarray(0, bytes - filled)
-    const parts = [this.#head.subarray(0, headBytes), ...blocks, padding]
+    const parts = [this.#head.subarray(0, headBytes), ...contents, padding]
     writeAll(descriptor, parts, bytes, this.#position)
   }
 
@@ -490,9 +495,9 @@ export class LogReader implements ports.LogReader {
   }
 }
 
-function frameBytes(blocks: readonly Buffer[]): number {
+function frameBytes(blocks: readonly StoredBlock[]): number {
   const headBytes = FRAME_HEAD_BYTES + blocks.length * BLOCK_ENTRY_BYTES
-  return pageEnd(blocks.reduce((sum, { length }) => sum + length, headBytes))
+  return pageEnd(blocks.reduce((sum, { bytes }) => sum + bytes.length, headBytes))
 }
 
 /**

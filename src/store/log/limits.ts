@@ -15,8 +15,13 @@ export const LOG_ALLOCATION_MS_MAX = 10_000
  */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /**
- * The largest number of bytes that may be appended to a log between two checks so that it counts as calm. If it does,
- * its large files are replaced by small ones.
+ * The smallest number of bytes of a block that is stored deflated in the log, if a sample of it shrinks to a tenth. A
+ * smaller block is stored as it is.
+ */
+export const LOG_DEFLATED_BYTES_MIN = 256 * 1024
+/**
+ * The largest number of bytes that may be appended between two checks of a log that counts as calm. The files of a calm
+ * log are made small again.
  */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024
 /** The largest number of files that one append removes, so that no acknowledgment waits for a long cleanup. */

@@ -10,8 +10,9 @@
  *           | sequence number of its first block, or of the next block if it has none, f64
  *           | blocks up to this sequence number are trimmed f64
  *           | the file before this offset was on the disk f64 | number of blocks u32 | FRAME_* bits u32
- *           | for each block: bytes u32, crc32 u32 of the block without its first 8 bytes, its first 8 bytes
- *           | the blocks | unused up to the next multiple of 4096
+ *           | for each block: bytes as stored u32 (highest bit: deflated)
+ *             | crc32 u32 of the block without its first 8 bytes | the first 8 bytes of the block
+ *           | the blocks, as stored (stored-block.ts) | unused up to the next multiple of 4096
  *
  * When a file gets a number, it also gets a new random salt. Old frames, and bytes of a client at the start of a page,
  * have a different salt and cannot be mistaken for frames. The checksum of a block is the one that the block itself
@@ -20,6 +21,7 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { inflateBlock, type StoredBlock } from './stored-block.ts'
 
 /** Frames begin at multiples of this number of bytes, so that whole pages are written without being read first. */
 export const PAGE_BYTES = 4096
@@ -38,6 +40,8 @@ const FILE_MAGIC = 0x464c4e54
 const FRAME_MAGIC = 0x52464e54
 const FILE_HEAD_BYTES = 32
 const CRC_START = 8
+/** The bit in the length of a block which says that the block is deflated. */
+const DEFLATED_BIT = 0x8000_0000
 const NAME_PATTERN = /^(\d{12})\.log$/
 /** Thrown if a file of the log is missing, or if its content differs from what was written. */
 export class DamagedLogError extends Error {
@@ -68,15 +72,15 @@ export interface Frame {
   readonly flags: number
   /** The size in bytes of the head, including the list of blocks. */
   readonly headBytes: number
+  /** For each block, its bytes as stored, and whether it is deflated. */
   readonly blockBytes: readonly number[]
+  readonly areDeflated: readonly boolean[]
 }
 
 /** The values in the head of a frame. */
 export interface FrameHead extends Pick<Frame, 'first' | 'trimmed' | 'flushed' | 'flags'> {
   readonly salt: Buffer
-  readonly blocks: readonly Buffer[]
-  /** The checksum of each block without its first 8 bytes. */
-  readonly checksums: readonly number[]
+  readonly blocks: readonly StoredBlock[]
 }
 
 /** Returns the path of the folder that contains the log. */
@@ -133,9 +137,9 @@ export function encodeFrameHead(target: Buffer, head: FrameHead): number {
   target.writeUInt32LE(head.blocks.length, 40)
   target.writeUInt32LE(head.flags, 44)
   let offset = FRAME_HEAD_BYTES
-  for (const [index, block] of head.blocks.entries()) {
-    target.writeUInt32LE(block.length, offset)
-    target.writeUInt32LE(head.checksums[index] ?? 0, offset + 4)
+  for (const { block, bytes, isDeflated, checksum } of head.blocks) {
+    target.writeUInt32LE(bytes.length + (isDeflated ? DEFLATED_BIT : 0), offset)
+    target.writeUInt32LE(checksum, offset + 4)
     block.copy(target, offset + 8, 0, 8)
     offset += BLOCK_ENTRY_BYTES
   }
@@ -207,7 +211,8 @@ export class LogFile {
   block(frame: Frame, index: number): Buffer {
     let offset = frame.position + frame.headBytes
     for (let before = 0; before < index; before++) offset += frame.blockBytes[before] ?? 0
-    return this.#view(offset, frame.blockBytes[index] ?? 0)
+    const stored = this.#view(offset, frame.blockBytes[index] ?? 0)
+    return frame.areDeflated[index] === true ? inflateBlock(stored) : stored
   }
 
   /** Discards the cached bytes, so that everything is read from the file again. */
@@ -233,9 +238,10 @@ export class LogFile {
     if (position + headBytes > this.bytes) return null
     head = this.#view(position, headBytes)
     if (head.readUInt32LE(4) !== crc32(head.subarray(CRC_START))) return null
-    const blockBytes = Array.from({ length: count }, (_, index) =>
+    const lengths = Array.from({ length: count }, (_, index) =>
       head.readUInt32LE(FRAME_HEAD_BYTES + index * BLOCK_ENTRY_BYTES),
     )
+    const blockBytes = lengths.map((length) => length % DEFLATED_BIT)
     const first = head.readDoubleLE(16)
     const bytes = blockBytes.reduce((sum, length) => sum + length, headBytes)
     return {
@@ -248,6 +254,7 @@ export class LogFile {
       flags: head.readUInt32LE(44),
       headBytes,
       blockBytes,
+      areDeflated: lengths.map((length) => length >= DEFLATED_BIT),
     }
   }
 

@@ -22,6 +22,7 @@ import { ACTORS_READ_BYTES_MAX, ACTORS_READ_MAX, RECENT_PERSONS_MAX } from '../l
 import {
   loadPerson,
   loadPersonCounters,
+  loadUnpaged,
   type PersonCounters,
   type PersonRecord,
   propertiesOfRecord,
@@ -94,17 +95,27 @@ export function countedProperties(tables: EventTables, projectId: number): Prope
     if (record === null) continue
     bytes += bytesOf(record)
     if (bytes > ACTORS_READ_BYTES_MAX) break
-    const properties = propertiesOfRecord(record)
-    if (number > kept.lastPerson) recent.add(properties)
-    else recent.addNew(properties, kept.counts)
+    addNames(recent, record, number > kept.lastPerson ? null : kept.counts)
   }
   kept.counts.merge(recent)
   return kept.counts
 }
 
+/** Counts the names of the properties of a person. With `known`, counts only names that are not in it. */
+function addNames(
+  counts: PropertyCounts,
+  record: PersonRecord,
+  known: PropertyCounts | null = null,
+): void {
+  const { json, changesJson, deltas } = record
+  if (changesJson === null && deltas === '') counts.addNames(json, known)
+  else if (known === null) counts.add(propertiesOfRecord(record))
+  else counts.addNew(propertiesOfRecord(record), known)
+}
+
 /**
- * Returns whether the persons of a project are so many, or so large, that a request should use the stored count instead
- * of reading all of them. It takes some milliseconds.
+ * Returns whether the persons of a project are too many or too large to read all of them for a list. It reads no pages
+ * of properties, and takes some milliseconds.
  */
 export function areMany(
   tables: EventTables,
@@ -115,7 +126,7 @@ export function areMany(
   let bytes = 0
   const range = { start: pairKey(projectId, NUMBER_MAX), end: pairKey(projectId, 0), reverse: true }
   for (const key of tables.persons.getKeys(range)) {
-    const record = loadPerson(tables, projectId, numberInKey(key, 4))
+    const record = loadUnpaged(tables, projectId, numberInKey(key, 4))
     bytes += record === null ? 0 : bytesOf(record)
     if (bytes > ACTORS_READ_BYTES_MAX) return true
   }
@@ -172,7 +183,8 @@ export function countPersons(
     if (record === null) continue
     bytes += bytesOf(record)
     if (bytes > bytesMax) break
-    counts.add(propertiesOfRecord(record))
+    if (counts.countsValues) counts.add(propertiesOfRecord(record))
+    else addNames(counts, record)
   }
   return { next: null, counted }
 }

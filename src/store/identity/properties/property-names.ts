@@ -1,6 +1,6 @@
 /** Lists the names of the current properties of persons and groups. */
 import type { EventTables } from '../../lmdb/keys.ts'
-import { allGroups } from '../group-store.ts'
+import { groupJsons } from '../group-store.ts'
 import { ACTORS_READ_BYTES_MAX, NAMED_ACTORS_MAX } from '../limits.ts'
 import { loadPersonCounters } from '../person-records.ts'
 import { countedProperties, countPersons } from './kept-properties.ts'
@@ -41,11 +41,11 @@ export function groupProperties(
 ) {
   const names = new PropertyCounts()
   let [count, bytes] = [0, 0]
-  for (const group of allGroups(tables, projectId, typeIndex)) {
+  for (const { json, jsonBytes } of groupJsons(tables, projectId, typeIndex)) {
     check()
-    bytes += group.bytes
+    bytes += jsonBytes
     if (bytes > ACTORS_READ_BYTES_MAX) break
-    names.add(group.properties)
+    names.addNames(json)
     if (++count >= NAMED_ACTORS_MAX) break
   }
   return names.facts

@@ -404,16 +404,30 @@ interface PlacedMember extends Member {
 /** Returns the properties in the order in which the JSON has them. */
 function membersOf(json: string): Member[] {
   const members: Member[] = []
-  // After each property comes a comma or the closing brace.
+  visitMembers(json, (name, start, _valueStart, end) => {
+    members.push({ name, text: json.slice(start, end) })
+  })
+  return members
+}
+
+/**
+ * Calls `visit` with each property of compact JSON, in the order of the text: with its name, the offset at which the
+ * property begins, and the offsets of its value. No value is parsed. The name may be a slice that keeps all of `json`
+ * in memory.
+ */
+export function visitMembers(
+  json: string,
+  visit: (name: string, start: number, valueStart: number, end: number) => void,
+): void {
+  // Each property is followed by a comma or the last brace.
   for (let start = 1; json.charCodeAt(start) === QUOTE; ) {
     const nameEnd = endOfText(json, start)
     const end = endOfValue(json, nameEnd + 1)
     const raw = json.slice(start + 1, nameEnd - 1)
     const name = raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw
-    members.push({ name, text: json.slice(start, end) })
+    visit(name, start, nameEnd + 1, end)
     start = end + 1
   }
-  return members
 }
 
 /** Returns the properties in the order of their positions. Half of the time is spent on hashing the names. */

@@ -1,0 +1,65 @@
+/**
+ * The form in which a frame stores a block. A client can send some kilobytes that become megabytes of repeated text.
+ * Such a block is deflated, so that a client cannot fill the disk with it, and because deflating this text costs less
+ * than writing it. Other blocks are stored as they are, because deflating them would cost more.
+ *
+ *   deflated block   bytes of the block u32 | the block as raw deflate
+ */
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { LOG_DEFLATED_BYTES_MIN } from './limits.ts'
+
+/** A block is deflated if a sample of it shrinks to this fraction. Samples of ordinary events shrink less. */
+const SAMPLE_PART = 0.1
+/** If the whole block does not shrink to this fraction, it is stored as it is. */
+const DEFLATED_PART = 0.5
+/** The sample consists of pieces at random offsets, so that a client cannot prepare these places of a block. */
+const SAMPLE_PIECES = 4
+const SAMPLE_PIECE_BYTES = 1024
+/** The fastest level finds the repetitions that matter here. */
+const OPTIONS = { level: 1 }
+const HEAD_BYTES = 4
+
+/** A block as it is stored. */
+export interface StoredBlock {
+  readonly isDeflated: boolean
+  readonly bytes: Buffer
+  /** The block itself, and its checksum without its first 8 bytes. */
+  readonly block: Buffer
+  readonly checksum: number
+}
+
+/** Returns the form in which a block is stored. The block must not change before it is written. */
+export function storedBlock(block: Buffer, checksum: number): StoredBlock {
+  const whole = { isDeflated: false, bytes: block, block, checksum }
+  if (block.length < LOG_DEFLATED_BYTES_MIN || !isRepetitive(sampleOf(block))) return whole
+  const deflated = deflateRawSync(block, OPTIONS)
+  if (deflated.length > block.length * DEFLATED_PART) return whole
+  const head = Buffer.allocUnsafe(HEAD_BYTES)
+  head.writeUInt32LE(block.length)
+  return { isDeflated: true, bytes: Buffer.concat([head, deflated]), block, checksum }
+}
+
+/**
+ * Returns a block from its deflated form. If the bytes are damaged, returns them as they are: they do not match the
+ * checksum of the block, as the bytes of any other damaged block.
+ */
+export function inflateBlock(stored: Buffer): Buffer {
+  try {
+    const maxOutputLength = stored.readUInt32LE()
+    return inflateRawSync(stored.subarray(HEAD_BYTES), { maxOutputLength })
+  } catch {
+    return stored
+  }
+}
+
+function sampleOf(block: Buffer): Buffer {
+  const pieces = Array.from({ length: SAMPLE_PIECES }, () => {
+    const start = Math.floor(Math.random() * (block.length - SAMPLE_PIECE_BYTES))
+    return block.subarray(start, start + SAMPLE_PIECE_BYTES)
+  })
+  return Buffer.concat(pieces)
+}
+
+function isRepetitive(sample: Buffer): boolean {
+  return deflateRawSync(sample, OPTIONS).length <= sample.length * SAMPLE_PART
+}
