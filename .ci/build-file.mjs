@@ -89,7 +89,7 @@ function filesBelow(folder) {
 }
 
 /** The license of Node and those of all packages of the program, in full. */
-function licenceTexts(node) {
+function licenseTexts(node) {
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
   const texts = [
     ['Tenrec', 'LICENSE'],
@@ -104,13 +104,13 @@ function licenceTexts(node) {
   return texts
     .map(
       ([name, file]) =>
-        `== ${name}\n\n${file === null ? namedLicence(name) : readFileSync(file, 'utf8').trim()}\n`,
+        `== ${name}\n\n${file === null ? namedLicense(name) : readFileSync(file, 'utf8').trim()}\n`,
     )
     .join('\n')
 }
 
 /** Used for a package without a license file. */
-function namedLicence(name) {
+function namedLicense(name) {
   const path = join('node_modules', name.slice(0, name.lastIndexOf(' ')), 'package.json')
   const { license, author, homepage } = JSON.parse(readFileSync(path, 'utf8'))
   return `License: ${license}. ${author?.name ?? author ?? ''} ${homepage ?? ''}`.trim()
@@ -120,7 +120,7 @@ async function buildFile(scratch) {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
   const name = `tenrec-${version}-linux-${process.arch}`
   const node = nodeBinary(scratch)
-  writeFileSync(join(target, `${name}.licences.txt`), licenceTexts(dirname(dirname(node))))
+  writeFileSync(join(target, `${name}.licenses.txt`), licenseTexts(dirname(dirname(node))))
   const tree = join(scratch, 'tree')
   mkdirSync(tree)
   run('.ci/program-tree', [tree, join(scratch, 'copyright'), NODE_ABI])
@@ -167,7 +167,7 @@ async function buildFile(scratch) {
   run('xz', ['--keep', '--force', '-6', executable])
   const sbom = ['sbom', '--sbom-format', 'spdx', '--omit', 'dev', '--workspaces=false']
   writeFileSync(join(target, `${name}.spdx.json`), run('npm', sbom))
-  const made = [name, `${name}.xz`, `${name}.licences.txt`, `${name}.spdx.json`]
+  const made = [name, `${name}.xz`, `${name}.licenses.txt`, `${name}.spdx.json`]
   const sums = made.map((file) => `${sha256(readFileSync(join(target, file)))}  ${file}\n`)
   writeFileSync(join(target, 'SHA256SUMS'), sums.join(''))
   for (const file of made) {

@@ -19,8 +19,8 @@ const THREAD_ENTRIES = ['thread']
 const NEIGHBOUR = /new URL\('([^']+)', import\.meta\.url\)/g
 
 /** All files are built into one folder, so code finds files beside it from there. */
-const neighbours = {
-  name: 'neighbours',
+const neighbors = {
+  name: 'neighbors',
   setup({ onLoad }) {
     onLoad({ filter: /\.ts$/ }, ({ path }) => {
       const folder = relative(SOURCE, dirname(path))
@@ -57,7 +57,7 @@ function buildEntries(names, { splitting }) {
     legalComments: 'none',
     tsconfig: join(ROOT, 'tsconfig.json'),
     logLevel: 'warning',
-    plugins: [neighbours],
+    plugins: [neighbors],
   })
 }
 

@@ -27,7 +27,7 @@ function packagesIn(path, prefix = '') {
   })
 }
 
-function licenceText(path) {
+function licenseText(path) {
   const name = readdirSync(path).find((entry) => /^(licen[cs]e|copying)(\.\w+)?$/i.test(entry))
   return name === undefined ? '' : readFileSync(join(path, name), 'utf8').replaceAll('\r', '')
 }
@@ -53,7 +53,7 @@ function holders(text, manifest) {
   return ` ${name ?? `the authors of ${manifest.name}`}`
 }
 
-function licenceName({ license }, text) {
+function licenseName({ license }, text) {
   const name = typeof license === 'string' ? license : license?.type
   if (name === 'MIT') return 'Expat'
   return name ?? (text.includes('Permission is hereby granted') ? 'Expat' : 'unknown')
@@ -67,8 +67,8 @@ for (const name of packagesIn(folder).sort()) {
   const path = join(folder, name)
   if (!existsSync(join(path, 'package.json'))) continue
   const manifest = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'))
-  const text = licenceText(path)
-  const kind = licenceName(manifest, text)
+  const text = licenseText(path)
+  const kind = licenseName(manifest, text)
   // The texts of the other licenses differ between packages, so each package has its own.
   const isShared = kind === 'Expat' || kind === 'Apache-2.0'
   const label = isShared ? kind : `${kind}-${name.replaceAll(/[@/]/g, '-').replace(/^-+/, '')}`

@@ -3,7 +3,7 @@
  * processes accepted events: normalization, duplicates, persons, segments and merging. Only HTTP and the log are left
  * out, because with them it would take several times as long.
  */
-import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
+import { normalizeEvent } from '../../src/rules/capture/normalize.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
@@ -52,7 +52,7 @@ export class AnalyticStore {
   add({ name, timeSeconds, uuidBytes, properties }: StoredEvent, distinctId: string): void {
     const timestamp = new Date(timeSeconds * 1000).toISOString()
     const given = { event: name, distinct_id: distinctId, timestamp, properties: { ...properties } }
-    const outcome = normaliseEvent(given, this.#context, EVENT_BYTES)
+    const outcome = normalizeEvent(given, this.#context, EVENT_BYTES)
     if (outcome.kind === 'drop') throw new Error(`an event was dropped: ${outcome.reason}`)
     const { event } = outcome
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }

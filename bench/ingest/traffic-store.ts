@@ -2,7 +2,7 @@
  * Stores many events of the usual traffic in a data directory without a running daemon. It uses the code that processes
  * accepted events. Only HTTP and the log are left out, because with them it would take several times as long.
  */
-import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
+import { normalizeEvent } from '../../src/rules/capture/normalize.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
@@ -86,7 +86,7 @@ class StoredTraffic {
     const uuid = this.#uuid.toString('latin1')
     const timestamp = new Date(timeMs).toISOString()
     const given = { ...drawn, properties: { ...drawn?.properties }, timestamp, uuid }
-    const outcome = normaliseEvent(given, contextOf(timeMs), EVENT_BYTES)
+    const outcome = normalizeEvent(given, contextOf(timeMs), EVENT_BYTES)
     if (outcome.kind === 'drop') throw new Error(`an event was dropped: ${outcome.reason}`)
     const { event } = outcome
     const uuidBytes = Buffer.from(uuid.replaceAll('-', ''), 'hex')

@@ -42,7 +42,7 @@ export interface ProcessingFigures {
   readonly processUs: number
   /** The time of the commit itself. */
   readonly commitUs: number
-  readonly recognised: number
+  readonly recognized: number
   /** The bytes of the whole data file of the environment. */
   readonly fileBytes: number
 }
@@ -144,7 +144,7 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
     isFlushDeferred: true,
   }
   const processor = new LogProcessor({ settings, log: blocks, store, onDamage, commitEvents })
-  const none = { events: 0, process: LONG_US, commit: 0, recognised: 0, parse: LONG_US, json: 0 }
+  const none = { events: 0, process: LONG_US, commit: 0, recognized: 0, parse: LONG_US, json: 0 }
   const spent = { ...none, all: 0 }
   let processed = 0
   for (let index = 0; index < commits; index++) {
@@ -160,7 +160,7 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
     spent.events += result.eventCount
     spent.all += result.eventCount
     spent.commit += result.commitMs * 1000
-    spent.recognised += result.recognisedCount
+    spent.recognized += result.recognizedCount
   }
   await processor.close()
   const { events } = spent
@@ -170,7 +170,7 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
     parseUs: rounded(spent.parse),
     processUs: rounded(spent.process),
     commitUs: rounded(spent.commit / events),
-    recognised: rounded(spent.recognised / events),
+    recognized: rounded(spent.recognized / events),
     fileBytes: rounded(statSync(join(dataDir, 'events', 'data.mdb')).size / spent.all),
   }
   console.log(JSON.stringify({ bench: 'processing', commitEvents, ...figures }))

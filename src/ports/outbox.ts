@@ -5,7 +5,7 @@
  * it, up to a limit. Beyond the limit, the outbox drops deliveries and reports which events were in them. The
  * subscriber then reads these events from the warehouse by their sequence numbers.
  */
-import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
+import type { NormalizedEvent, PersonMode } from '../rules/capture/types.ts'
 
 /** A stored event, as subscribers receive it. */
 export interface OutboxRow {
@@ -13,7 +13,7 @@ export interface OutboxRow {
   /** The sequence number of the event, unique within the project. */
   readonly sequence: number
   readonly uuid: string
-  readonly event: NormalisedEvent
+  readonly event: NormalizedEvent
   /** The distinct ID number of the event's distinct_id. */
   readonly distinctIdNumber: number
   readonly createdAtMs: number
@@ -56,7 +56,7 @@ export interface OutboxGap {
  */
 export type EventTest = (
   projectId: number,
-  event: Pick<NormalisedEvent, 'name' | 'distinctId'>,
+  event: Pick<NormalizedEvent, 'name' | 'distinctId'>,
 ) => boolean
 
 /** A subscription to the outbox, which one subscriber uses. */

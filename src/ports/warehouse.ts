@@ -8,14 +8,14 @@
 import type { CachesOfThread } from '../base/memory/memory-board.ts'
 import type { RowsWriter } from '../base/rows-writer.ts'
 import type { EventScanner } from '../rules/analytics/event-columns.ts'
-import type { EventCells, NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
+import type { EventCells, NormalizedEvent, PersonMode } from '../rules/capture/types.ts'
 import type { ErasureTarget } from '../rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../rules/events/event-queries.ts'
 
 /** An event with its UUID, by which duplicates are found. */
 export interface EventIdentity {
   readonly projectId: number
-  readonly event: NormalisedEvent
+  readonly event: NormalizedEvent
   /**
    * The properties of the event as cells, if its JSON was read without building an object. Cells are then stored
    * instead of the `properties` of `event`. Only a warehouse with `takesCells` accepts them.
@@ -170,7 +170,7 @@ export interface ScanLimits {
   /** The time, on the clock of `performance.now()`, after which the query fails with 504 `query_timeout`. */
   readonly deadlineMs: number
   /** Returns true if nobody waits for the answer any more. */
-  readonly isCancelled: () => boolean
+  readonly isCanceled: () => boolean
   /**
    * Called as often as the deadline is checked, with the current time of `performance.now()`. Throws, and so ends the
    * query, if the query takes too much memory.

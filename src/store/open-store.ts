@@ -113,7 +113,7 @@ async function open(
  * Creates and fills the data directory as `openFilled` does, and releases it again. Returns null if it was filled
  * before.
  */
-export async function initialise(
+export async function initialize(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
 ): Promise<FirstStart | null> {

@@ -131,7 +131,7 @@ t.test('invalid use of the person commands is refused', async (t) => {
   }
 })
 
-async function initialised(t: Test): Promise<string> {
+async function initialized(t: Test): Promise<string> {
   const dataDir = join(t.testdir(), 'data')
   const { exitCode, err } = await run('init', '--data-dir', dataDir)
   if (exitCode !== 0) throw new Error(err)
@@ -149,7 +149,7 @@ async function appendToLog(dataDir: string, uuid: Uint8Array, projectId = 1): Pr
 }
 
 t.test('event why reports the outcome of an event', async (t) => {
-  const dataDir = await initialised(t)
+  const dataDir = await initialized(t)
   const why = async (number: number, ...words: readonly string[]) => {
     const uuid = formatUuid(uuidOf(number), 0)
     const outcome = await run('event', 'why', uuid, '--json', '--data-dir', dataDir, ...words)

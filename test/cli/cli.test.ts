@@ -95,7 +95,7 @@ function run(...words: readonly string[]): Promise<Outcome> {
 }
 
 /** Creates a data directory with project 1 and known keys. Returns the arguments that select it. */
-async function initialised(t: { testdir(): string }): Promise<[string, string]> {
+async function initialized(t: { testdir(): string }): Promise<[string, string]> {
   const path = join(t.testdir(), 'data')
   const { exitCode } = await new Console(KEYS).run('init', '--data-dir', path)
   if (exitCode !== 0) throw new Error('init failed')
@@ -259,7 +259,7 @@ t.test('init creates keys and prints them once', async (t) => {
 })
 
 t.test('init accepts preset keys and keeps them afterward', async (t) => {
-  const [flag, path] = await initialised(t)
+  const [flag, path] = await initialized(t)
   const again = { ...KEYS, TENREC_BOOTSTRAP_PROJECT_KEY: 'phc_other' }
   await new Console(again).run('init', flag, path)
   const directory = new ProjectDirectory(path)
@@ -278,7 +278,7 @@ t.test('identical preset keys are refused, and a later start works', async (t) =
 })
 
 t.test('a first start that was interrupted still prints its keys the next time', async (t) => {
-  const [flag, path] = await initialised(t)
+  const [flag, path] = await initialized(t)
   const file = join(path, 'credentials.json')
   const content = readFileSync(file)
   rmSync(file)
@@ -288,7 +288,7 @@ t.test('a first start that was interrupted still prints its keys the next time',
 })
 
 t.test('init beside a running daemon changes nothing', async (t) => {
-  const [flag, path] = await initialised(t)
+  const [flag, path] = await initialized(t)
   const dataDir = await DataDir.open(path)
   t.teardown(() => dataDir.release())
   t.match(await run('init', flag, path), {
@@ -300,7 +300,7 @@ t.test('init beside a running daemon changes nothing', async (t) => {
 t.test(
   'the address in credentials.json is updated, and a deleted file stays deleted',
   async (t) => {
-    const [, path] = await initialised(t)
+    const [, path] = await initialized(t)
     const file = join(path, 'credentials.json')
     const before = JSON.parse(readFileSync(file, 'utf8')) as object
     chmodSync(file, 0o640)
@@ -346,7 +346,7 @@ t.test('the first message is quoted for a shell and contains the real address', 
 })
 
 t.test('projects are created, listed, changed and shown', async (t) => {
-  const dir = await initialised(t)
+  const dir = await initialized(t)
   const created = await run(
     'project',
     'create',
@@ -397,7 +397,7 @@ t.test('projects are created, listed, changed and shown', async (t) => {
 })
 
 t.test('keys are created, listed without the key, and revoked', async (t) => {
-  const dir = await initialised(t)
+  const dir = await initialized(t)
   const created = await run(
     'key',
     'create',
@@ -443,7 +443,7 @@ t.test('commands report a missing or damaged store', async (t) => {
   const path = t.testdir()
   const missing = await run('project', 'list', '--data-dir', path)
   t.match(missing, { exitCode: 1, err: /no store in .*\. Create one with `tenrec init`/ })
-  const [flag, damaged] = await initialised({ testdir: () => join(path, 'store') })
+  const [flag, damaged] = await initialized({ testdir: () => join(path, 'store') })
   truncateSync(join(damaged, 'flags', 'data.mdb'), 5000)
   for (const words of [['project', 'list'], ['init'], ['serve']]) {
     const { exitCode, err } = await run(...words, flag, damaged)
@@ -454,7 +454,7 @@ t.test('commands report a missing or damaged store', async (t) => {
 })
 
 t.test('events are listed, filtered and shown', async (t) => {
-  const dir = await initialised(t)
+  const dir = await initialized(t)
   const empty = await run('event', 'list', ...dir)
   t.strictSame(empty, { exitCode: 0, out: '', err: '' }, 'a store that no daemon has opened')
   const writer = openWriter(t, dir[1])
@@ -489,7 +489,7 @@ t.test('events are listed, filtered and shown', async (t) => {
 })
 
 t.test('tail prints new events until it is interrupted', async (t) => {
-  const dir = await initialised(t)
+  const dir = await initialized(t)
   const writer = openWriter(t, dir[1])
   const add = (number: number, timestampMs: number) =>
     writer.add(eventInput({ uuid: uuidOf(number), distinctId: `n${number}`, timestampMs }))

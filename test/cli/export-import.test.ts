@@ -15,7 +15,7 @@ import t from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
 import { LINE_BYTES_MAX } from '../../src/cli/limits.ts'
 import { readImportLine } from '../../src/rules/capture/import-line.ts'
-import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
+import { normalizeEvent } from '../../src/rules/capture/normalize.ts'
 import { runCommand as run } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilStored } from '../fixtures/event-pages.ts'
@@ -414,7 +414,7 @@ t.test('changes of a person in an event and in its properties are both imported'
     $unset: { y: null },
   }
   const { events } = readImportLine(Buffer.from(JSON.stringify(line)), 1, CONTEXT)
-  const outcome = normaliseEvent(JSON.parse(events[0] ?? '') as JsonObject, EVENT_CONTEXT, 1)
+  const outcome = normalizeEvent(JSON.parse(events[0] ?? '') as JsonObject, EVENT_CONTEXT, 1)
   t.match(outcome, {
     event: {
       properties: { $set: { a: 1, b: 2, both: 2 }, $set_once: { c: 3 }, $unset: ['x', 'y'] },

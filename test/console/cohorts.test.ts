@@ -50,7 +50,7 @@ if (window !== null) {
       bought('bob', 2, 'free'),
       bought('cat', 1, 'free'),
       bought('cat', 90, 'free'),
-      { event: 'cancelled', distinct_id: 'ann', properties: {} },
+      { event: 'canceled', distinct_id: 'ann', properties: {} },
     ]
     await capture(daemon, events, events.length)
     await window.open('/p/1/cohorts')
@@ -81,7 +81,7 @@ if (window !== null) {
     await dialog.getByRole('button', { name: /^\+ Condition/ }).click()
     const kinds = first.getByLabel('People who', { exact: true })
     await kinds.nth(1).selectOption('Did not do the event')
-    await first.getByLabel('Event', { exact: true }).nth(1).fill('cancelled')
+    await first.getByLabel('Event', { exact: true }).nth(1).fill('canceled')
     await page.keyboard.press('Enter')
     await window.answer('Save cohort')
     await dialog.getByText('0 people').waitFor()
@@ -110,7 +110,7 @@ if (window !== null) {
                   operator_value: 2,
                   event_filters: [{ key: 'plan', value: 'pro' }],
                 },
-                { key: 'cancelled', negation: true },
+                { key: 'canceled', negation: true },
               ],
             },
             { type: 'AND', values: [{ type: 'person', key: 'country', value: 'US' }] },
@@ -192,7 +192,7 @@ if (window !== null) {
     await pick('Event', strange)
 
     await kind.selectOption('Did two events in order')
-    await pick('And then', 'cancelled')
+    await pick('And then', 'canceled')
     await set('Within', '2')
     await fields.getByLabel('Unit of “Within”').selectOption('weeks')
     await window.answer('Create cohort')
@@ -204,7 +204,7 @@ if (window !== null) {
         `did the action “${strange}” ${words}`,
         words,
       )
-    await says('and within 2 weeks “cancelled”, in the last 30 days')
+    await says('and within 2 weeks “canceled”, in the last 30 days')
     const values = async () => {
       const [first] = (await stored('Every kind')).filters.properties.values
       return (first as { readonly values: readonly object[] }).values
@@ -216,7 +216,7 @@ if (window !== null) {
         ...common,
         value: 'performed_event_sequence',
         ...month,
-        seq_event: 'cancelled',
+        seq_event: 'canceled',
         seq_event_type: 'events',
         seq_time_value: 2,
         seq_time_interval: 'week',

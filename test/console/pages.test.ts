@@ -16,7 +16,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const WIDTHS = [1280, 320]
 /** The page, styles and scripts, without the icon and without the answers to queries. */
 const REQUESTS_MAX = 4
-const COLOURS = ['light', 'dark'] as const
+const COLORS = ['light', 'dark'] as const
 
 const { daemon, browser } = await startConsole(t)
 const made = await fillProject(daemon)
@@ -127,7 +127,7 @@ if (window !== null) {
       t.notMatch(text, /undefined|\[object|NaN/, 'the text has no missing values')
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 900 })
-        for (const colorScheme of COLOURS) {
+        for (const colorScheme of COLORS) {
           await page.emulateMedia({ colorScheme })
           t.strictSame(await barriers(window), [], `${width} px, ${colorScheme}`)
         }
@@ -167,7 +167,7 @@ t.test('the login page has no accessibility violations', async (t) => {
   await login.open('/')
   for (const width of WIDTHS) {
     await login.page.setViewportSize({ width, height: 900 })
-    for (const colorScheme of COLOURS) {
+    for (const colorScheme of COLORS) {
       await login.page.emulateMedia({ colorScheme })
       t.strictSame(await barriers(login), [], `${width} px, ${colorScheme}`)
     }

@@ -95,8 +95,8 @@ t.test('queries are answered one after another, and the queue is bounded', async
     },
   ])
 
-  const cancelled = threads.run(QUESTION, 0, (cancel) => cancel())
-  await t.rejects(cancelled, { code: 'query_timeout' }, 'no query waits')
+  const canceled = threads.run(QUESTION, 0, (cancel) => cancel())
+  await t.rejects(canceled, { code: 'query_timeout' }, 'no query waits')
 
   const many = await Promise.allSettled(Array.from({ length: 40 }, ask))
   const refused = many.filter(({ status }) => status === 'rejected')

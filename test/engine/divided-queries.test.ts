@@ -328,8 +328,8 @@ function toolsOf(
       return memory.cachedBytes
     },
   }
-  const cancelled = new Int32Array(1)
-  return { stores: stores as unknown as LongTools['stores'], cancelled, remembered, pieceCounts }
+  const canceled = new Int32Array(1)
+  return { stores: stores as unknown as LongTools['stores'], canceled, remembered, pieceCounts }
 }
 
 type Tools = ReturnType<typeof toolsOf>

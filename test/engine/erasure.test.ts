@@ -56,7 +56,7 @@ function tenEvents(): readonly Readonly<Record<string, unknown>>[] {
   }))
 }
 
-async function initialised(t: Test): Promise<string> {
+async function initialized(t: Test): Promise<string> {
   const dataDir = join(t.testdir(), 'data')
   const { exitCode, err } = await runCommand('init', '--data-dir', dataDir)
   if (exitCode !== 0) throw new Error(err)
@@ -125,7 +125,7 @@ t.test(
 )
 
 t.test('erased events are gone everywhere, and later events stay', async (t) => {
-  const dataDir = await initialised(t)
+  const dataDir = await initialized(t)
   const log = new PersonLog(t, dataDir)
   log.send(1, tenEvents())
   log.append(1, { kind: 'erase_events', criteria: { ...NO_CRITERIA, distinctId: 'ann' } })
@@ -342,7 +342,7 @@ t.test('the tenrec erasure command erases events', async (t) => {
 })
 
 t.test('the space of erased events is free after a restore', async (t) => {
-  const dataDir = await initialised(t)
+  const dataDir = await initialized(t)
   const path = join(dataDir, '..')
   const log = new PersonLog(t, dataDir)
   for (let round = 0; round < 20; round++) {

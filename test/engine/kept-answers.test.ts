@@ -41,7 +41,7 @@ function toolsOf(reader: EventReader): LongTools {
     questionBytesMax: Number.POSITIVE_INFINITY,
     cachedBytes: 0,
   }
-  return { stores: stores as unknown as LongTools['stores'], cancelled: new Int32Array(1) }
+  return { stores: stores as unknown as LongTools['stores'], canceled: new Int32Array(1) }
 }
 
 function viewsAt(t: Test, times: readonly number[]): LongTools {

@@ -93,7 +93,7 @@ class Blocks implements LogReader {
 interface Processed {
   readonly tables: ReadonlyMap<string, readonly string[]>
   readonly events: number
-  readonly recognised: number
+  readonly recognized: number
   /** The outbox data of each event. */
   readonly told: readonly string[]
 }
@@ -166,7 +166,7 @@ async function process(
   }
   pin.release()
   await environment.close()
-  return { tables, events: result.eventCount, recognised: result.recognisedCount, told }
+  return { tables, events: result.eventCount, recognized: result.recognizedCount, told }
 }
 
 /** The share of events that the kernel recognized. */
@@ -175,7 +175,7 @@ async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): 
   const left = await process(`${folder}/with`, log, true, commitEvents, from)
   const right = await process(`${folder}/without`, log, false, commitEvents, from)
   t.equal(left.events, right.events)
-  t.equal(right.recognised, 0)
+  t.equal(right.recognized, 0)
   const differs = right.told.findIndex((row, index) => row !== left.told[index])
   t.equal(left.told[differs], right.told[differs], 'subscribers receive the same')
   t.equal(left.told.length, right.told.length)
@@ -187,7 +187,7 @@ async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): 
     differences.equal(others.length, rows.length, `${table}: the rows are equal`)
   }
   t.strictSame(differences.list(), [], 'every table has the same bytes')
-  return left.recognised / left.events
+  return left.recognized / left.events
 }
 
 for (const [seed, commitEvents] of [

@@ -38,11 +38,11 @@ function between(low: number, high: number, source: Random): number {
   return low + source() * (high - low)
 }
 
-/** Load that ends when `stop` is called. `nextAcknowledgement` resolves right after an answer of 200. */
+/** Load that ends when `stop` is called. `nextAcknowledgment` resolves right after an answer of 200. */
 function startLoad(
   url: string,
   ledger: EventLedger,
-): { stop(): Promise<void>; nextAcknowledgement(): Promise<void> } {
+): { stop(): Promise<void>; nextAcknowledgment(): Promise<void> } {
   let isOver = false
   let notify: (() => void) | null = null
   const clients = Array.from({ length: CLIENTS }, () =>
@@ -61,7 +61,7 @@ function startLoad(
       isOver = true
       await Promise.all(clients)
     },
-    nextAcknowledgement: () =>
+    nextAcknowledgment: () =>
       new Promise((resolve) => {
         notify = resolve
       }),
@@ -92,10 +92,10 @@ function chooseEnding(): Ending {
 async function runAndKill(daemon: SpawnedDaemon, ledger: EventLedger): Promise<Ending> {
   const load = startLoad(daemon.url, ledger)
   // Sometimes so early that no request has been answered yet.
-  if (random() < 0.85) await load.nextAcknowledgement()
+  if (random() < 0.85) await load.nextAcknowledgment()
   await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
   const ending = chooseEnding()
-  if (ending === 'after an answer') await load.nextAcknowledgement()
+  if (ending === 'after an answer') await load.nextAcknowledgment()
   if (ending === 'while stopping') {
     daemon.signal('SIGTERM')
     await pause(between(0, 100, random))
@@ -123,8 +123,8 @@ for (const { durability, kills, skip } of [
       }
     }
     const daemon = await spawnDaemon(options)
-    const afterwards = await readAll(daemon)
-    t.strictSame(ledger.check(afterwards), NOTHING_WRONG)
+    const afterward = await readAll(daemon)
+    t.strictSame(ledger.check(afterward), NOTHING_WRONG)
     const unknown = ledger.sentCount - ledger.acknowledgedCount
     t.comment(
       `${endings.length} kills (${endings.join(', ')}), ${ledger.sentCount} events sent, ` +
@@ -149,7 +149,7 @@ t.test(
     for (let round = 0; round < roundsOf(2); round++) {
       const daemon = await spawnDaemon(options)
       const load = startLoad(daemon.url, ledger)
-      await load.nextAcknowledgement()
+      await load.nextAcknowledgment()
       await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
       const upload = await startUpload(daemon.url)
       daemon.signal('SIGTERM')

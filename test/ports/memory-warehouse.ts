@@ -16,7 +16,7 @@ import type {
   WarehouseWriter,
 } from '../../src/ports/warehouse.ts'
 import type { EventScanner } from '../../src/rules/analytics/event-columns.ts'
-import type { NormalisedEvent, PersonMode } from '../../src/rules/capture/types.ts'
+import type { NormalizedEvent, PersonMode } from '../../src/rules/capture/types.ts'
 import type { ErasureTarget } from '../../src/rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../../src/rules/events/event-queries.ts'
 import { expandProperties } from '../../src/rules/persons/automatic-properties.ts'
@@ -32,7 +32,7 @@ interface Row {
   readonly createdAtMs: number
   readonly personMode: PersonMode
   readonly isHistorical: boolean
-  readonly event: NormalisedEvent
+  readonly event: NormalizedEvent
 }
 
 /** The content of one publication. */
@@ -210,7 +210,7 @@ export class MemoryWarehouse implements Warehouse {
       return scanner
     }
     const checkLimits = (): void => {
-      if (!limits.isCancelled() && performance.now() <= limits.deadlineMs) return
+      if (!limits.isCanceled() && performance.now() <= limits.deadlineMs) return
       throw new ServiceError('query_timeout', 'the time is over')
     }
     return {

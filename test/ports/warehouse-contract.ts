@@ -20,7 +20,7 @@ export type WarehouseMaker = (t: Test) => {
 }
 
 const START_MS = Date.UTC(2024, 0, 10)
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 
 interface Sent {
   readonly name: string
@@ -200,7 +200,7 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     t.match(warehouse.getEvent(1, uuidOf(1)), { person_id: scanner.personUuid(1, 1) })
     const { persons } = scanner.createdWithin(1, START_MS + 30_000, START_MS + 31_000)
     t.strictSame([...persons], [1])
-    const ended = warehouse.scanner({ ...NO_LIMITS, isCancelled: () => true })
+    const ended = warehouse.scanner({ ...NO_LIMITS, isCanceled: () => true })
     t.throws(() => ended.checkLimits(), { code: 'query_timeout' })
     const late = warehouse.scanner({ ...NO_LIMITS, deadlineMs: 0 })
     t.throws(() => late.checkLimits(), { code: 'query_timeout' })

@@ -8,7 +8,7 @@ import type { ActorPage } from '../../src/rules/analytics/analytic-query.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 
-const LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 
 /** A page with these persons and a value. */
 function pageOf(value: number | null, ...persons: readonly number[]): ActorPage {

@@ -5,7 +5,7 @@
  */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
-import { EventRecogniser } from '../../src/rules/capture/kernel/recognise.ts'
+import { EventRecognizer } from '../../src/rules/capture/kernel/recognize.ts'
 import type { ColumnBlock, EventContext } from '../../src/rules/capture/types.ts'
 import { SegmentBuilder } from '../../src/store/events/format/segment-builder.ts'
 import { SegmentEncoder } from '../../src/store/events/format/segment-encoder.ts'
@@ -39,7 +39,7 @@ function propertiesOf(index: number): JsonObject {
 
 /** Two builders that receive the same events, one as cells and one as objects. */
 class Sides {
-  readonly recogniser = new EventRecogniser(() => 7n)
+  readonly recognizer = new EventRecognizer(() => 7n)
   readonly #byCells = new SegmentBuilder((id) => `user ${id - 1}`)
   readonly #byValue = new SegmentBuilder((id) => `user ${id - 1}`)
   readonly #encoder = new SegmentEncoder()
@@ -49,7 +49,7 @@ class Sides {
     const distinctId = `user ${index % 20}`
     const json = { event: 'e', distinct_id: distinctId, properties }
     const bytes = Buffer.from(JSON.stringify(json))
-    const event = this.recogniser.recognise(bytes, 0, bytes.length, CONTEXT)
+    const event = this.recognizer.recognize(bytes, 0, bytes.length, CONTEXT)
     if (event === null) throw new Error('an event was not recognized')
     const ways = [this.#byCells, this.#byValue]
     const rows = ways.map((way) => {
@@ -57,7 +57,7 @@ class Sides {
       way.setName(row, way.names.idOf('e'))
       return row
     })
-    this.#byCells.putCells(rows[0] ?? 0, event, this.recogniser.cells)
+    this.#byCells.putCells(rows[0] ?? 0, event, this.recognizer.cells)
     const given = { name: 'e', distinctId, timestampMs: NOW_MS, elementsChain: '', properties }
     this.#byValue.putEvent(rows[1] ?? 0, { ...given, isPersonless: false })
   }
@@ -82,7 +82,7 @@ class Sides {
   takeAllBlocks(): number {
     const taken: ColumnBlock[] = []
     for (;;) {
-      const block = this.recogniser.cells.takeBlock()
+      const block = this.recognizer.cells.takeBlock()
       if (block === null) return taken.length
       taken.push(block)
     }
@@ -132,7 +132,7 @@ t.test('no memory is left', async (t) => {
 
 t.test('there are more rows than fit into a block', async (t) => {
   const sides = new Sides()
-  for (let index = 0; index < sides.recogniser.cells.blockRows + 500; index++) sides.add(index)
+  for (let index = 0; index < sides.recognizer.cells.blockRows + 500; index++) sides.add(index)
   sides.check(t)
   for (let index = 0; index < 500; index++) sides.add(index)
   sides.check(t)

@@ -223,7 +223,7 @@ t.test('a scan stops at its limits', async (t) => {
   t.equal(codeOf({ rowsMax: count }), 'none')
   t.equal(codeOf({ rowsMax: count - 1 }), 'query_too_large')
   t.equal(codeOf({ deadlineMs: performance.now() - 1 }), 'query_timeout')
-  t.equal(codeOf({ isCancelled: () => true }), 'query_timeout')
+  t.equal(codeOf({ isCanceled: () => true }), 'query_timeout')
 })
 
 t.test('a project without events returns no rows', async (t) => {

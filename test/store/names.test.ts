@@ -425,7 +425,7 @@ t.test('values of a property are listed by time and name', (t) => {
     writer.add(eventInput(sketch))
     if (index % 100 === 99) writer.commit(index + 1)
   }
-  const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+  const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
   const query = { projectId: 1, key: 'plan', contains: '', eventNames: null }
   for (const [fromMs, toMs] of [
     [START_MS, START_MS + 200 * HOUR_MS],
@@ -444,8 +444,8 @@ t.test('values of a property are listed by time and name', (t) => {
       t.strictSame(found, expected, `${fromMs} ${String(eventNames)}`)
     }
   }
-  const isCancelled = (): boolean => true
+  const isCanceled = (): boolean => true
   const all = { ...query, fromMs: 0, toMs: START_MS * 2 }
-  t.throws(() => reader.eventValues(all, { ...limits, isCancelled }), { code: 'query_timeout' })
+  t.throws(() => reader.eventValues(all, { ...limits, isCanceled }), { code: 'query_timeout' })
   t.end()
 })

@@ -14,7 +14,7 @@ import { getRecord } from '../../src/store/lmdb/records.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 const RANGE_NUMBERS = 256
 const STEPS = 20
 const EVERYTHING: EventScanRequest = {

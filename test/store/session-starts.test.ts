@@ -24,7 +24,7 @@ const START_MS = Date.UTC(2024, 0, 10)
 const HOUR_MS = 3_600_000
 /** The bytes of a header before its directory. */
 const HEADER_FIXED_BYTES = 44
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 const EVERYTHING: EventScanRequest = {
   projectId: 1,
   fromMs: Number.NEGATIVE_INFINITY,

@@ -1,7 +1,7 @@
 /** `tenrec init`: creates a data directory with its first project and keys, without starting a daemon. */
 import { existsSync } from 'node:fs'
 import { DataDir } from '../../store/directory/data-dir.ts'
-import { initialise } from '../../store/open-store.ts'
+import { initialize } from '../../store/open-store.ts'
 import type { Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 import { noteInStore } from '../lib/with-store.ts'
@@ -19,7 +19,7 @@ export const COMMANDS: Commands = [
         io.err(`${dataDir} is already set up and in use by ${holder.description}.\n`)
         return 0
       }
-      const first = await initialise(input.settings(), io.clock)
+      const first = await initialize(input.settings(), io.clock)
       if (first === null) {
         io.err(`${dataDir} is already set up. Nothing was changed.\n`)
         return 0

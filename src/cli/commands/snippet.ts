@@ -22,7 +22,7 @@ import { OperatorError } from '../../base/errors.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import {
   isPageScript,
-  SDK_LICENCE,
+  SDK_LICENSE,
   SDK_NAME,
   SDK_VERSION,
 } from '../../http/routes/public/sdk-files.ts'
@@ -147,7 +147,7 @@ function replaceFolder(unpacked: string, folder: string): number {
   const scripts = readdirSync(join(unpacked, 'dist')).filter(isPageScript)
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(join(draft, 'dist'), { recursive: true })
-  const names = ['package.json', SDK_LICENCE, ...scripts.map((name) => join('dist', name))]
+  const names = ['package.json', SDK_LICENSE, ...scripts.map((name) => join('dist', name))]
   for (const name of names) {
     copyFileSync(join(unpacked, name), join(draft, name))
     // The daemon may run as a different user.

@@ -220,7 +220,7 @@ class KillRounds {
   }
 
   async #answered({ ended }: ProofDaemon, load: ProofLoad): Promise<void> {
-    await Promise.race([load.nextAcknowledgement(), ended])
+    await Promise.race([load.nextAcknowledgment(), ended])
   }
 
   /** Waits for some milliseconds. Returns early if the daemon ends or the proof is stopped. */

@@ -47,7 +47,7 @@ export class ProofLoad {
   }
 
   /** Resolves directly after the next answer with 200, or when the load has ended. */
-  nextAcknowledgement(): Promise<void> {
+  nextAcknowledgment(): Promise<void> {
     return new Promise((resolve) => this.#onAnswer.push(resolve))
   }
 

@@ -10,8 +10,8 @@ import type { Query } from '../base/queries.ts'
 import { ExportMenu } from './copy.tsx'
 import { Button } from './fields.tsx'
 import { type Note, notesOfChart } from './notes.tsx'
-import { colourOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } from './plot.tsx'
-import { COLOURS } from './series-look.ts'
+import { colorOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } from './plot.tsx'
+import { COLORS } from './series-look.ts'
 import { type Column, Table } from './table.tsx'
 
 /** The card beside the cursor shows at most this many lines. */
@@ -121,7 +121,7 @@ export function Chart(props: ChartProps) {
 
 /** The mark of a line in a legend. It has the color of the line, and also its dashes if the chart shows lines. */
 function Swatch({ line, place, kind }: { line: Line; place: number; kind: PlotKind }) {
-  const style = colourOf(line, place)
+  const style = colorOf(line, place)
   if (kind === 'bars') return <span class="swatch" style={style} aria-hidden="true" />
   return (
     <svg class={`swatch-line ${line.isBefore ? 'before' : ''}`} style={style} width="22" height="8" aria-hidden="true">
@@ -214,7 +214,7 @@ function ChartTable(props: Pick<ChartProps, 'label' | 'labels' | 'lines' | 'open
 
 /** Returns a sentence that describes the chart: the first, the last and the highest value of each line. */
 function sentenceOf(label: string, labels: readonly string[], lines: readonly Line[], format: ValueFormat): string {
-  const parts = lines.slice(0, COLOURS).map(({ label: name, data }) => {
+  const parts = lines.slice(0, COLORS).map(({ label: name, data }) => {
     const highest = data.reduce<number>((best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best), 0)
     return `${name}: ${format(data[0])} to ${format(data.at(-1))}, highest ${format(data[highest])} at ${labels[highest] ?? 'no time'}`
   })

@@ -16,7 +16,7 @@ interface FieldProps {
   readonly isQuiet?: boolean
 }
 
-function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps & ComponentProps<'div'>) {
+function Labeled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps & ComponentProps<'div'>) {
   return (
     <div class={isNarrow ? 'field narrow' : 'field'}>
       <label for={id} class={isQuiet ? 'unseen' : ''}>
@@ -92,7 +92,7 @@ export function TextField({
   }
   if (options !== undefined) {
     return (
-      <Labelled id={id} {...field}>
+      <Labeled id={id} {...field}>
         <Combobox
           id={id}
           value={value}
@@ -104,11 +104,11 @@ export function TextField({
           placeholder={placeholder}
           isRequired={isRequired}
         />
-      </Labelled>
+      </Labeled>
     )
   }
   return (
-    <Labelled id={id} {...field}>
+    <Labeled id={id} {...field}>
       {type === 'area' ? (
         <textarea id={id} rows={4} value={draft ?? value} onInput={input} onChange={finish} />
       ) : (
@@ -125,7 +125,7 @@ export function TextField({
           onChange={finish}
         />
       )}
-    </Labelled>
+    </Labeled>
   )
 }
 
@@ -146,7 +146,7 @@ export function Choice<Value extends string>({
 }: ChoiceLook<Value> & Changing<Value>) {
   const id = useId()
   return (
-    <Labelled id={id} isNarrow {...field}>
+    <Labeled id={id} isNarrow {...field}>
       <select id={id} value={value} onChange={(event) => change(event.currentTarget.value as Value)}>
         {options.map(([one, words]) => (
           <option key={one} value={one} selected={one === value}>
@@ -154,7 +154,7 @@ export function Choice<Value extends string>({
           </option>
         ))}
       </select>
-    </Labelled>
+    </Labeled>
   )
 }
 

@@ -9,7 +9,7 @@ import { Count, type OpenPersons, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
 import { ExportMenu } from './copy.tsx'
 import { Empty } from './notice.tsx'
-import { placeColour } from './place-colour.ts'
+import { placeColor } from './place-color.ts'
 
 interface Step {
   readonly name: string | null
@@ -99,7 +99,7 @@ function StepRow({ row: { step, ofFirst, ofPrevious, dropped }, place, index, va
   const name = value === null ? nameOf(step) : `${nameOf(step)}, ${value}`
   const [url] = step.persons_urls ?? []
   return (
-    <div class="funnel-step" style={placeColour(index)}>
+    <div class="funnel-step" style={placeColor(index)}>
       <div class="funnel-words">
         <bdi>{value}</bdi>
         <span>

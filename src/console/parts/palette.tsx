@@ -107,9 +107,9 @@ function placesFor(words: string): readonly Hit[] {
 
 function actions(): readonly Hit[] {
   const action = (words: string, open: () => void) => ({ id: words, what: 'Action', words, open })
-  const colours = THEMES.map((one) => action(`Colors: ${one}`, () => chooseTheme(one)))
-  if (!may('feature_flag:write')) return colours
-  return [action('New flag', () => go(inProjectPath('/flags?new=1'))), ...colours]
+  const colors = THEMES.map((one) => action(`Colors: ${one}`, () => chooseTheme(one)))
+  if (!may('feature_flag:write')) return colors
+  return [action('New flag', () => go(inProjectPath('/flags?new=1'))), ...colors]
 }
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {

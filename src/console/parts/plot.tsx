@@ -37,8 +37,8 @@ const TICKS = 5
 const BAR_WIDTH_MAX = 60
 
 /** Returns the style that gives a line its color. `place` is the index of the line. */
-export function colourOf(line: Line, place: number): Record<string, string> {
-  return { '--colour': `var(--series-${lookOf(line.place ?? place).colour})` }
+export function colorOf(line: Line, place: number): Record<string, string> {
+  return { '--color': `var(--series-${lookOf(line.place ?? place).color})` }
 }
 
 /** Returns the dash pattern of a line. `place` is the index of the line. */
@@ -263,7 +263,7 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
       {lines.map((line, place) => {
         const values = tops[place] ?? []
         const key = `${line.label} ${place}`
-        const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colourOf(line, place) }
+        const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colorOf(line, place) }
         // All periods of the comparison are over, so its line is never dashed at the end.
         const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
         if (kind === 'bars') {
@@ -347,7 +347,7 @@ function Dots({ lines, scale: { tops, x, y }, at }: Omit<DrawnProps, 'kind'> & {
     const value = tops[place]?.[at]
     if (value == null) return null
     return (
-      <circle key={`${line.label} ${place}`} class="dot" style={colourOf(line, place)} cx={x(at)} cy={y(value)} r={4} />
+      <circle key={`${line.label} ${place}`} class="dot" style={colorOf(line, place)} cx={x(at)} cy={y(value)} r={4} />
     )
   })
 }

@@ -4,18 +4,18 @@
  */
 
 /** How many colors for series there are. */
-export const COLOURS = 8
+export const COLORS = 8
 const DASHES = [undefined, '6 3', '2 3', '8 3 2 3']
 
-/** The look of a series. `colour` is the number of a series color in the theme. */
+/** The look of a series. `color` is the number of a series color in the theme. */
 export interface SeriesLook {
-  readonly colour: number
+  readonly color: number
   readonly dash: string | undefined
 }
 
 /** Returns the look of the series with an index. The first 32 series all look different. */
 export function lookOf(place: number): SeriesLook {
-  const colour = place % COLOURS
-  const round = Math.floor(place / COLOURS)
-  return { colour, dash: DASHES[(Math.floor(colour / 2) + round) % DASHES.length] }
+  const color = place % COLORS
+  const round = Math.floor(place / COLORS)
+  return { color, dash: DASHES[(Math.floor(color / 2) + round) % DASHES.length] }
 }

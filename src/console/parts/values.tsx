@@ -3,8 +3,8 @@ import { exact, percent } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { Count, type OpenPersons } from './behind.tsx'
 import { ExportMenu } from './copy.tsx'
-import { placeColour } from './place-colour.ts'
-import { COLOURS } from './series-look.ts'
+import { placeColor } from './place-color.ts'
+import { COLORS } from './series-look.ts'
 import { Bar, Table } from './table.tsx'
 
 interface ValuesProps {
@@ -81,8 +81,8 @@ function ValueTable({ results, open, isPie }: Pick<ValuesProps, 'results' | 'ope
           'Series',
           (one) => (
             <Bar share={most === 0 ? 0 : (one.aggregated_value ?? 0) / most}>
-              {isPie && results.indexOf(one) < COLOURS && (
-                <span class="swatch" style={placeColour(results.indexOf(one))} aria-hidden="true" />
+              {isPie && results.indexOf(one) < COLORS && (
+                <span class="swatch" style={placeColor(results.indexOf(one))} aria-hidden="true" />
               )}
               <bdi>{nameOf(one)}</bdi>
             </Bar>
@@ -116,7 +116,7 @@ function Pie({ results }: { results: readonly Series[] }) {
         return (
           <circle
             key={`${one.label} ${place}`}
-            style={placeColour(place)}
+            style={placeColor(place)}
             cx={middle}
             cy={middle}
             r={radius}

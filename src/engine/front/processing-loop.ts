@@ -145,7 +145,7 @@ const NOTHING: ProcessResult = {
   processed: 0,
   last: 0,
   eventCount: 0,
-  recognisedCount: 0,
+  recognizedCount: 0,
   elapsedMs: 0,
   commitMs: 0,
   fates: [],

@@ -394,7 +394,7 @@ export class ServiceMetrics {
     }
     const { eventCount, commitMs, deadLetters, geoIp, freeBytes = 0 } = result
     if (eventCount > 0) this.storeCommitSeconds.with('events').observe(commitMs / 1000)
-    this.kernelEvents.value += result.recognisedCount
+    this.kernelEvents.value += result.recognizedCount
     this.personsFolded.value += result.folded ?? 0
     if (deadLetters !== undefined) {
       this.deadLetters.value = deadLetters.count

@@ -9,7 +9,7 @@ import { given, type JsonObject } from '../../base/json.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import type { NormalisedEvent } from '../../rules/capture/types.ts'
+import type { NormalizedEvent } from '../../rules/capture/types.ts'
 import { newJob } from '../../rules/events/erasure-job.ts'
 import { type FilterGroup, refersToCohort } from '../../rules/filters/filter-group.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
@@ -245,7 +245,7 @@ export class CommandRunner {
   ): boolean {
     const { projectId, atMs, uuid } = step
     const distinctId = givenId ?? firstTexts(step, person, 1)[0] ?? ''
-    const event: NormalisedEvent = {
+    const event: NormalizedEvent = {
       name,
       distinctId,
       timestampMs: atMs,

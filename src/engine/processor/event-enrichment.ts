@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { createLogger, type Logger } from '../../base/log.ts'
 import { RecentValues } from '../../base/maps.ts'
 import { isEmptyValue } from '../../rules/capture/fields.ts'
-import type { NormalisedEvent } from '../../rules/capture/types.ts'
+import type { NormalizedEvent } from '../../rules/capture/types.ts'
 import { agentOf, agentProperties, isBot, isUndescribed } from '../../rules/enrichment/agent.ts'
 import type { Place } from '../../rules/enrichment/place.ts'
 import type { EnrichmentSettings, GeoIpCounts, ThreadSettings } from '../threads/tasks.ts'
@@ -77,7 +77,7 @@ export class EventEnrichment {
    * Adds properties to a normalized event. Returns by how many bytes its JSON has grown at most. Costs about a
    * microsecond.
    */
-  enrich(event: NormalisedEvent, address: unknown): number {
+  enrich(event: NormalizedEvent, address: unknown): number {
     const bytes = this.#addAgent(event.properties)
     if (typeof address !== 'string' || event.properties['$geoip_disable']) return bytes
     const place = this.#geoIp?.placeOf(address) ?? null
@@ -115,7 +115,7 @@ export class EventEnrichment {
 }
 
 /** Adds a location to an event. If the event has a person, also sets the properties of the location on the person. */
-function addPlace({ name, properties, isPersonless }: NormalisedEvent, place: Place): number {
+function addPlace({ name, properties, isPersonless }: NormalizedEvent, place: Place): number {
   Object.assign(properties, place.event)
   if (!isPersonless && name !== '$groupidentify') {
     addUpdates(properties, '$set', place.set)

@@ -19,7 +19,7 @@ import type { CopiedSegment, ErasedJob, WarehouseWriter } from '../../ports/ware
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
-import { EventRecogniser } from '../../rules/capture/kernel/recognise.ts'
+import { EventRecognizer } from '../../rules/capture/kernel/recognize.ts'
 import {
   eventBytes,
   eventStart,
@@ -30,12 +30,12 @@ import {
   RECORD_IP_ANONYMIZED,
   readBlock,
 } from '../../rules/capture/log-block.ts'
-import { normaliseEvent } from '../../rules/capture/normalise.ts'
+import { normalizeEvent } from '../../rules/capture/normalize.ts'
 import type {
   EventCells,
   EventOutcome,
   IngestionWarning,
-  NormalisedEvent,
+  NormalizedEvent,
 } from '../../rules/capture/types.ts'
 import type { DeadLetter } from '../../rules/events/dead-letter.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
@@ -149,7 +149,7 @@ interface Outcomes {
   bytes: number
   /** The number of bytes of the events that were added. */
   eventBytes: number
-  recognised: number
+  recognized: number
   commitMs: number
   readonly fates: Map<number, Fates>
   readonly commands: CommandOutcome[]
@@ -191,8 +191,8 @@ export class LogProcessor {
   readonly #onDamage: DamageListener
   readonly #salts: DailySalts
   readonly #enrichment: EventEnrichment | null
-  readonly #recogniser = new EventRecogniser(() => randomBytes(8).readBigUInt64LE())
-  readonly #canRecognise: boolean
+  readonly #recognizer = new EventRecognizer(() => randomBytes(8).readBigUInt64LE())
+  readonly #canRecognize: boolean
   readonly #attempts: ProcessingAttempts | undefined
   readonly #gatheredBytesMax: number
   /** The number of the last block whose events are all stored. */
@@ -225,7 +225,7 @@ export class LogProcessor {
     this.#warehouse = store.warehouse
     this.#room = new CommitRoom(store, new DiskRoom(settings.diskRoom))
     const isWanted = options.isKernelUsed !== false
-    this.#canRecognise =
+    this.#canRecognize =
       isWanted && this.#enrichment === null && this.#warehouse.takesCells === true
     this.#eventLimits = settings
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
@@ -287,12 +287,12 @@ export class LogProcessor {
 
   /** Returns the result for everything that this processing run has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
-    const { events, recognised, commitMs, fates, commands } = this.#total
+    const { events, recognized, commitMs, fates, commands } = this.#total
     return {
       processed: this.#position,
       last: this.#last,
       eventCount: events,
-      recognisedCount: recognised,
+      recognizedCount: recognized,
       elapsedMs,
       fates: [...fates].map(([projectId, fate]) => ({ projectId, ...fate })),
       commitMs,
@@ -543,7 +543,7 @@ export class LogProcessor {
       this.#gathered = sequence
       return
     }
-    this.#recogniser.beginBlock()
+    this.#recognizer.beginBlock()
     let records: readonly LogRecord[]
     try {
       records = readBlock(bytes)
@@ -651,21 +651,21 @@ export class LogProcessor {
     const { record, eventContext } = step
     const start = eventStart(record, index)
     const sentBytes = eventBytes(record, index)
-    const recogniser = this.#canRecognise ? this.#recogniser : null
-    const usual = recogniser?.recognise(record.bytes, start, sentBytes, eventContext) ?? null
+    const recognizer = this.#canRecognize ? this.#recognizer : null
+    const usual = recognizer?.recognize(record.bytes, start, sentBytes, eventContext) ?? null
     if (usual !== null) {
-      this.#uncommitted.recognised++
-      this.#storeEvent(step, index, usual, sentBytes, this.#recogniser.cells)
+      this.#uncommitted.recognized++
+      this.#storeEvent(step, index, usual, sentBytes, this.#recognizer.cells)
       return
     }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
     // The IP address is read first, because normalization and the IDs of cookieless visitors remove it from the event.
     const address = enrichment?.addressOf(given, eventContext.ip)
-    const normalised = normaliseEvent(given, eventContext, sentBytes)
-    const isEnriched = enrichment !== null && normalised.kind === 'event'
-    const length = sentBytes + (isEnriched ? enrichment.enrich(normalised.event, address) : 0)
-    const outcome = this.#identify(normalised, record)
+    const normalized = normalizeEvent(given, eventContext, sentBytes)
+    const isEnriched = enrichment !== null && normalized.kind === 'event'
+    const length = sentBytes + (isEnriched ? enrichment.enrich(normalized.event, address) : 0)
+    const outcome = this.#identify(normalized, record)
     if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
       this.#drop(record, index, given, outcome.reason)
@@ -679,7 +679,7 @@ export class LogProcessor {
   #storeEvent(
     step: RecordStep,
     index: number,
-    event: NormalisedEvent,
+    event: NormalizedEvent,
     bytes: number,
     cells: EventCells | null,
   ): void {
@@ -793,7 +793,7 @@ function newOutcomes(): Outcomes {
     events: 0,
     bytes: 0,
     eventBytes: 0,
-    recognised: 0,
+    recognized: 0,
     commitMs: 0,
     fates: new Map(),
     commands: [],
@@ -803,7 +803,7 @@ function newOutcomes(): Outcomes {
 /** Adds the results of a committed transaction to the results of the processing run. */
 function addOutcomes(total: Outcomes, stored: Outcomes): void {
   total.events += stored.events
-  total.recognised += stored.recognised
+  total.recognized += stored.recognized
   for (const command of stored.commands) total.commands.push(command)
   for (const [projectId, { stored: count, drops }] of stored.fates) {
     const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))

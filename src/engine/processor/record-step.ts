@@ -9,7 +9,7 @@ import {
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
 } from '../../rules/capture/log-block.ts'
-import type { EventCells, EventContext, NormalisedEvent } from '../../rules/capture/types.ts'
+import type { EventCells, EventContext, NormalizedEvent } from '../../rules/capture/types.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 
@@ -30,14 +30,14 @@ export interface RecordStep {
 }
 
 interface EventAtHand extends EventIdentity {
-  event: NormalisedEvent
+  event: NormalizedEvent
   cells: EventCells | null
   uuidOffset: number
   hasClientUuid: boolean
 }
 
 /** A placeholder until there is a current event. */
-const NO_EVENT: NormalisedEvent = {
+const NO_EVENT: NormalizedEvent = {
   name: '',
   distinctId: '',
   timestampMs: 0,

@@ -15,15 +15,15 @@ import { queryLimits } from './queries/query-limits.ts'
 export function runAnalytics(
   {
     stores,
-    cancelled,
-  }: Pick<LongTools, 'cancelled'> & {
+    canceled,
+  }: Pick<LongTools, 'canceled'> & {
     readonly stores: Pick<LongTools['stores'], 'reader' | 'warehouse' | 'queryMsMax'>
   },
   query: AnalyticQuery,
 ): AnalyticAnswer {
   const { question, format, ...facts } = query
   const { projectId } = facts
-  const scanner = stores.warehouse.scanner(queryLimits({ stores, cancelled }))
+  const scanner = stores.warehouse.scanner(queryLimits({ stores, canceled }))
   const { persons, actors, position } = stores.reader.answers()
   const context = {
     ...facts,

@@ -54,7 +54,7 @@ export interface Task {
   /** For a page: the format of its rows. */
   readonly format?: RowFormat
   /** For a long call: a word in shared memory. If it is not 0, nobody waits for the result any more. */
-  readonly cancelled?: Int32Array
+  readonly canceled?: Int32Array
 }
 
 /** A call that is answered quickly, such as a read of one row or a change. */
@@ -69,7 +69,7 @@ export interface ShortCall<Values extends readonly unknown[], Result, Stores = T
 /** The tools with which a long call works. */
 export interface LongTools {
   readonly stores: ThreadStores
-  readonly cancelled: Int32Array
+  readonly canceled: Int32Array
 }
 
 /** A call that may take seconds. It is canceled when nobody waits any more. */

@@ -104,17 +104,17 @@ const COHORT_CALLS = {
 const COUNT_CALLS = {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadiusPiece: long((tools, task: BlastRadiusTask, state?: CountState<ReachTally>) => {
-    requireWanted(tools.cancelled)
+    requireWanted(tools.canceled)
     return tools.stores.flags.blastRadius(task, state)
   }),
   /** Counts the persons or groups for which the change in a body would alter the value of a flag. */
   rehearsePiece: long((tools, task: BlastRadiusTask, state?: CountState<RehearsalTally>) => {
-    requireWanted(tools.cancelled)
+    requireWanted(tools.canceled)
     return tools.stores.flags.rehearse(task, state)
   }),
   /** Plans the change of several flags, and counts the persons or groups for which it would alter the values. */
   planPiece: long((tools, task: FlagPlanTask, state?: PlanState) => {
-    requireWanted(tools.cancelled)
+    requireWanted(tools.canceled)
     return tools.stores.flags.plan(task, state)
   }),
 }
@@ -263,7 +263,7 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts & Pick<TableQueries, 'flagsFile'>
 
-/** Calls that count persons or groups for flags. They */
+/** Calls that count persons or groups for flags. A call is canceled when its client leaves. */
 export interface FlagCounts {
   /** Counts the persons or groups that the condition in a body would match. */
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>

@@ -250,7 +250,7 @@ export class CheckQueue {
       waiting.reject(error)
     } finally {
       // The check has ended, or its thread has, so nothing uses the memory any more.
-      for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
+      for (const one of new Set([body, slab])) if (one !== inUse) one?.release()
       this.#running[lane]--
       // The next check starts only after the caller has passed on the events of this one, because `hasRoom` must count
       // them.

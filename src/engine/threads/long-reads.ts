@@ -139,26 +139,26 @@ export class LongReads {
    * Rejects with 503 if too many calls wait.
    */
   async run(
-    task: Omit<Task, 'cancelled'>,
+    task: Omit<Task, 'canceled'>,
     weight: number,
     onLeave: PageWish['onLeave'],
     transferList: readonly ArrayBuffer[] = [],
     { thread: wanted, onTurn }: Pick<CallOptions, 'thread' | 'onTurn'> = {},
   ): Promise<unknown> {
-    const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const canceled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const thread = await this.#turn(weight, wanted ?? null, (giveUp) =>
       onLeave(() => {
-        Atomics.store(cancelled, 0, 1)
+        Atomics.store(canceled, 0, 1)
         giveUp()
       }),
     )
     onTurn?.(thread)
-    this.#reads.add(cancelled)
+    this.#reads.add(canceled)
     try {
-      const work = (this.#threads[thread] as ThreadGroup).ask({ ...task, cancelled }, transferList)
+      const work = (this.#threads[thread] as ThreadGroup).ask({ ...task, canceled }, transferList)
       return await this.busy.during(work)
     } finally {
-      this.#reads.delete(cancelled)
+      this.#reads.delete(canceled)
       this.#free(thread)
     }
   }
@@ -182,7 +182,7 @@ export class LongReads {
   /** Cancels all calls, lets each thread close its stores, and ends the threads. */
   async close(): Promise<void> {
     for (const waiting of this.#waiting.splice(0)) waiting.refuse(this.#tooMany())
-    for (const cancelled of this.#reads) Atomics.store(cancelled, 0, 1)
+    for (const canceled of this.#reads) Atomics.store(canceled, 0, 1)
     await Promise.all(this.#threads.map((thread) => thread.close()))
   }
 

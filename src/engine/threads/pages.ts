@@ -27,12 +27,12 @@ class NotShortError extends Error {}
  */
 export function makePage<Values extends readonly unknown[]>(
   { run }: PageCall<Values, unknown>,
-  { values, format = 'json', cancelled }: Task,
+  { values, format = 'json', canceled }: Task,
   stores: ThreadStores,
 ): MadePage {
-  const isShort = cancelled === undefined
+  const isShort = canceled === undefined
   const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
-  const check = isShort ? shortCheck() : () => requireWanted(cancelled)
+  const check = isShort ? shortCheck() : () => requireWanted(canceled)
   try {
     // The cast is safe, because the method with which the caller made the call declares the types of the arguments.
     const page = run({ stores, format, writer, check }, ...(values as Values))
@@ -44,9 +44,9 @@ export function makePage<Values extends readonly unknown[]>(
 }
 
 /** Throws if nobody waits for the call any more. */
-export function requireWanted(cancelled: Int32Array): void {
+export function requireWanted(canceled: Int32Array): void {
   // The text of this error does not matter, because nobody receives it.
-  if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
+  if (Atomics.load(canceled, 0) !== 0) throw refusal('read_unwanted')
 }
 
 /** Writes rows. Times are in the format of the API. */

@@ -130,8 +130,8 @@ export const TABLE_CALLS = {
   eventExportChunk: long(makeExportChunk, 'long_readers', ({ chunk }) => [chunk.buffer]),
   /** Produces the next part of the file with all flags of a project. */
   flagsFileChunk: long(
-    ({ stores, cancelled }, task: FlagsFileTask) => {
-      requireWanted(cancelled)
+    ({ stores, canceled }, task: FlagsFileTask) => {
+      requireWanted(canceled)
       return stores.flags.fileChunk(task)
     },
     'long_readers',

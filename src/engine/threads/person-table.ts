@@ -11,7 +11,7 @@ import type { FlagsFileTask } from './flags-file.ts'
 import type { MadeChunk } from './table-tasks.ts'
 
 /** The weight of each part after the first one. Waiting reads with a smaller weight run first. */
-const PIECE_WEIGHT = 100
+const CHUNK_WEIGHT = 100
 
 /** Produces tables and exports. The pool implements it. */
 export interface TableQueries {
@@ -65,7 +65,7 @@ class Chunks<State> implements TextChunks {
   readonly #makeChunk: Make<State>
   #state: State | null
   #first: RowText | null = null
-  #isCancelled = false
+  #isCanceled = false
   #giveUp: () => void = () => {}
 
   constructor(start: State, make: Make<State>) {
@@ -91,7 +91,7 @@ class Chunks<State> implements TextChunks {
   }
 
   cancel(): void {
-    this.#isCancelled = true
+    this.#isCanceled = true
     this.#giveUp()
   }
 
@@ -101,7 +101,7 @@ class Chunks<State> implements TextChunks {
       if (this.#state === null) throw new TypeError('nothing is left to be made')
       const onLeave = (giveUp: () => void): void => {
         this.#giveUp = giveUp
-        if (this.#isCancelled) giveUp()
+        if (this.#isCanceled) giveUp()
       }
       const { chunk, rest } = await this.#makeChunk(this.#state, { weight, onLeave })
       this.#state = rest

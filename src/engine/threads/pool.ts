@@ -392,11 +392,11 @@ export class WorkerPool implements TaskRunner<Calls> {
       if (made !== null) return made.page
     }
     // If no thread for long reads can be started, a thread for short reads produces the page.
-    const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const canceled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const made = (
       this.#long.long_readers.mayStart
         ? await this.#long.long_readers.run(task, weight, onLeave)
-        : await this.busy.readers.during(readers.ask({ ...task, cancelled }))
+        : await this.busy.readers.during(readers.ask({ ...task, canceled }))
     ) as MadePage
     if (made === null) throw new TypeError('a long read was taken for a short one')
     return made.page

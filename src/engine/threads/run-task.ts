@@ -166,10 +166,10 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
     const made = makePage(call, task, stores)
     return { result: made, memory: memoryOf(made?.page) }
   }
-  const { cancelled = new Int32Array(1), values } = task
+  const { canceled = new Int32Array(1), values } = task
   const result =
     call.kind === 'long'
-      ? call.run({ stores, cancelled }, ...values)
+      ? call.run({ stores, canceled }, ...values)
       : await call.run(stores, ...values)
   return { result, memory: call.memory(result) }
 }

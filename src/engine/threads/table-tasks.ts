@@ -65,14 +65,14 @@ const EXPORT_COLUMNS = [
 export function makeTableChunk(
   {
     stores,
-    cancelled,
-  }: Pick<LongTools, 'cancelled'> & {
+    canceled,
+  }: Pick<LongTools, 'canceled'> & {
     readonly stores: Pick<LongTools['stores'], 'reader'>
   },
   table: PersonListQuery | TableState,
 ): TableResult {
   const persons = stores.reader.persons()
-  const check = (): void => requireWanted(cancelled)
+  const check = (): void => requireWanted(canceled)
   const isBegun = 'numbers' in table
   const state = isBegun
     ? table
@@ -92,7 +92,7 @@ export function makeTableChunk(
 
 /** Writes the next events of an export. Throws the errors of the reader. */
 export function makeExportChunk(
-  { stores, cancelled }: LongTools,
+  { stores, canceled }: LongTools,
   task: EventExportTask,
 ): MadeChunk<EventExportTask> {
   const { format, afterId } = task
@@ -100,7 +100,7 @@ export function makeExportChunk(
   const lines = new JsonBytes()
   if (format === 'csv' && afterId === 0) lines.writeText(csvLine(EXPORT_COLUMNS))
   for (const segment of stores.reader.exportEvents({ ...task, rowsMax: EXPORT_ROWS_MAX })) {
-    requireWanted(cancelled)
+    requireWanted(canceled)
     if (format === 'csv') for (const event of segment.events) lines.writeText(eventLine(event))
     else for (let place = 0; place < segment.count; place++) segment.writeLine(place, lines)
     if (lines.length < TABLE_PIECE_BYTES_MAX && performance.now() < deadline) continue

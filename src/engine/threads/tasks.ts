@@ -229,7 +229,7 @@ export interface ProcessResult {
   readonly last: number
   readonly eventCount: number
   /** How many of these events the kernel (rules/capture/kernel/) read without parsing them. */
-  readonly recognisedCount: number
+  readonly recognizedCount: number
   /** The duration of the processing run in milliseconds, without merging and erasing. */
   readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]

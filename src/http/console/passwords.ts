@@ -6,7 +6,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { refusal } from '../../base/refusals.ts'
 import {
-  normalisedPassword,
+  normalizedPassword,
   PASSWORD_COST,
   PASSWORD_HASH_BYTES,
   PASSWORD_SALT_BYTES,
@@ -72,7 +72,7 @@ export class Passwords {
   async #derive(password: string, form: Omit<PasswordHash, 'hash'>): Promise<Buffer> {
     await this.#turn()
     try {
-      return await derive(normalisedPassword(password), form)
+      return await derive(normalizedPassword(password), form)
     } finally {
       const next = this.#waiting.shift()
       // The next waiting call takes over the turn of this one. If the turn were released first, another call could take

@@ -43,7 +43,7 @@ const ACCEPTED_PER_CHECK = 64
 /** Of this many answers without a body, one closes its connection. */
 const EMPTY_PER_CLOSE = 1024
 /** An estimate of how many bytes a streamed answer holds in memory at a time. */
-const PIECE_BYTES = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 
 /**
  * The body of an answer: a text, bytes in one or several parts, or chunks that are made while the client reads them.

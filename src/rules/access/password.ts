@@ -68,7 +68,7 @@ export function parsePasswordHash(text: string): PasswordHash | null {
  * Returns the form of a password that is hashed. Keyboards send the same letters in different Unicode forms, so all
  * forms of a password count as the same password.
  */
-export function normalisedPassword(password: string): string {
+export function normalizedPassword(password: string): string {
   return password.normalize('NFKC')
 }
 
@@ -77,14 +77,14 @@ export function passwordObstacle(
   password: string,
   { email, firstName }: Pick<User, 'email' | 'firstName'>,
 ): string | null {
-  const characters = [...normalisedPassword(password)]
+  const characters = [...normalizedPassword(password)]
   if (characters.length < PASSWORD_CHARACTERS_LEAST) {
     return `Choose a password with at least ${PASSWORD_CHARACTERS_LEAST} characters.`
   }
   if (new Set(characters).size < DIFFERENT_CHARACTERS_LEAST) {
     return `Choose a password with at least ${DIFFERENT_CHARACTERS_LEAST} different characters.`
   }
-  const folded = normalisedPassword(password).toLowerCase()
+  const folded = normalizedPassword(password).toLowerCase()
   const [mailbox = ''] = email.toLowerCase().split('@')
   const name = firstName.toLowerCase()
   const known = [

@@ -14,7 +14,7 @@ import {
   COOKIELESS_ZONE_UNITS_MAX,
   COOKIELESS_ZONES_MAX,
 } from './limits.ts'
-import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
+import type { EventOutcome, NormalizedEvent, WarningType } from './types.ts'
 
 /** The distinct_id that the SDK sends for every visitor. */
 export const COOKIELESS_ID = '$posthog_cookieless'
@@ -57,7 +57,7 @@ export type VisitorEvent = Extract<EventOutcome, { readonly kind: 'event' }>
 const zones = new Map<string, Intl.DateTimeFormat | null>()
 
 /** Returns whether an event was sent without cookies and still has the distinct_id that all such visitors share. */
-export function isCookieless(event: NormalisedEvent): boolean {
+export function isCookieless(event: NormalizedEvent): boolean {
   return event.distinctId === COOKIELESS_ID && event.properties['$cookieless_mode'] === true
 }
 
@@ -66,7 +66,7 @@ export function isCookieless(event: NormalisedEvent): boolean {
  * properties that the ids are computed from. If one of these properties is missing, the event keeps the shared
  * distinct_id and gets a warning.
  */
-export function withVisitor(event: NormalisedEvent, context: CookielessContext): VisitorEvent {
+export function withVisitor(event: NormalizedEvent, context: CookielessContext): VisitorEvent {
   const { properties } = event
   const traits: VisitorTraits = {
     projectId: context.projectId,

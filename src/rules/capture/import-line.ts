@@ -17,7 +17,7 @@ import { isTimestampUsable } from './event-time.ts'
 import { cutPoints, cutUnits } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
 import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
-import { normaliseEvent } from './normalise.ts'
+import { normalizeEvent } from './normalize.ts'
 import { parseTimestamp } from './timestamp.ts'
 
 /** The name space in which uuids are made for events that came without one. */
@@ -119,7 +119,7 @@ function eventJson(
   if (!isObject(item)) throw new LineFault('it has an event that is not a JSON object')
   const event = eventOf(item, isInPage, seed, context)
   const json = JSON.stringify(event)
-  const outcome = normaliseEvent(
+  const outcome = normalizeEvent(
     event,
     {
       arrivedAtMs: context.nowMs,

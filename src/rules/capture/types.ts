@@ -60,7 +60,7 @@ export type PersonMode = (typeof PERSON_MODES)[number]
  * An event after normalization, in its compact stored form. Values that can be derived from the rest (automatic `$set`
  * and `$set_once` entries) are left out; `expandProperties` adds them again.
  */
-export interface NormalisedEvent {
+export interface NormalizedEvent {
   readonly name: string
   readonly distinctId: string
   readonly timestampMs: number
@@ -179,7 +179,7 @@ export interface ValueSink {
 export type EventOutcome =
   | {
       readonly kind: 'event'
-      readonly event: NormalisedEvent
+      readonly event: NormalizedEvent
       readonly warnings: readonly IngestionWarning[]
     }
   | {

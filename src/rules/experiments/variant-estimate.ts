@@ -59,7 +59,7 @@ const DIVISOR_STANDARD_ERRORS_MIN = 3
 const VARIANCE_RESOLUTION = 1e-10
 
 /** Returns the sum of the products of two variables after their means are subtracted: Σxy − ΣxΣy/n. */
-function centred(products: number, sumX: number, sumY: number, persons: number): number {
+function centered(products: number, sumX: number, sumY: number, persons: number): number {
   return products - (sumX / persons) * sumY
 }
 
@@ -73,13 +73,13 @@ export function covarianceOf(
   sumY: number,
   persons: number,
 ): number {
-  return centred(products, sumX, sumY, persons) / (persons - 1)
+  return centered(products, sumX, sumY, persons) / (persons - 1)
 }
 
 /** Returns the sample variance from sums, or the reason why it cannot be computed. */
 export function varianceOf(squares: number, sum: number, persons: number): number | NotEnoughData {
   if (!Number.isFinite(squares) || !Number.isFinite(sum)) return notEnough('invalid_input')
-  const rest = centred(squares, sum, sum, persons)
+  const rest = centered(squares, sum, sum, persons)
   const rounding = squares * VARIANCE_RESOLUTION
   if (squares < 0 || rest < -rounding) return notEnough('invalid_input')
   if (!(rest > rounding)) return notEnough('no_variance')

@@ -353,7 +353,7 @@ export class ExperimentWriter {
 
   /**
    * Writes a changed or removed holdout into the flags of all experiments that use the holdout. Returns these
-   * experiments, as they are afterwards.
+   * experiments, as they are afterward.
    */
   #spreadHoldout(id: number, holdout: Holdout | null, flags: FlagWrites): readonly Experiment[] {
     const { projectId } = this.#context

@@ -169,7 +169,7 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Must be called at the beginning of a decision. The data that is read afterwards is at most two milliseconds older
+   * Must be called at the beginning of a decision. The data that is read afterward is at most two milliseconds older
    * than the last commit. Throws `DamagedRecordError`.
    */
   freshen(): void {

@@ -231,7 +231,7 @@ export class PersonChanges {
 
   /**
    * Stores the changes of a person, in place of the earlier ones. `hasRoom` tells whether the person may get deltas
-   * afterwards. Call it only within a write transaction.
+   * afterward. Call it only within a write transaction.
    */
   put(number: number, version: number, json: string, hasRoom: boolean): void {
     this.#open()
@@ -241,7 +241,7 @@ export class PersonChanges {
 
   /**
    * Removes the changes of a person, because the person was removed or stored completely. `hasRoom` tells whether the
-   * person may get deltas afterwards.
+   * person may get deltas afterward.
    */
   remove(number: number, hasRoom = false): void {
     this.#open()

@@ -74,7 +74,7 @@ interface Entry {
   readonly projectId: number
   readonly head: Head
   readonly key: Buffer
-  /** The beginning of the JSON, until it is stored. Null afterwards. */
+  /** The beginning of the JSON, until it is stored. Null afterward. */
   data: Buffer | null
 }
 

@@ -113,8 +113,8 @@ t.test('a scan stops within a segment', async (t) => {
   /** Returns the number of checks in a scan that is canceled at the check with this number. */
   const looksOf = (filter: FilterGroup | null, last: number): readonly [string, number] => {
     let looks = 0
-    const isCancelled = (): boolean => ++looks >= last
-    const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled }
+    const isCanceled = (): boolean => ++looks >= last
+    const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled }
     try {
       log.reader.scanner(limits).scan({ ...request, filter })
       return ['none', looks]

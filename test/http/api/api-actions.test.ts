@@ -181,7 +181,7 @@ t.test('actions are stored in order and match events by their steps', async (t) 
     { event: 'signup', distinct_id: 'v', properties: {} },
   ])
   log.process()
-  const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+  const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
   const scanner = log.reader.scanner(limits)
   const { persons: reader } = log.reader.answers()
   const names = [2, 3].map((id) => {

@@ -208,8 +208,8 @@ t.test('a query is canceled when its client disconnects', async (t) => {
   const head = `GET /api/projects/1/persons/trends/?${QUERIES.trends} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer phx_k\r\n\r\n`
   socket.write(head)
   while (store.asked.length === 0) await sleep(5)
-  t.equal(store.cancelledCount, 0)
+  t.equal(store.canceledCount, 0)
   socket.destroy()
-  for (let attempt = 0; attempt < 6000 && store.cancelledCount === 0; attempt++) await sleep(10)
-  t.equal(store.cancelledCount, 1)
+  for (let attempt = 0; attempt < 6000 && store.canceledCount === 0; attempt++) await sleep(10)
+  t.equal(store.canceledCount, 1)
 })

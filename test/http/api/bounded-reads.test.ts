@@ -30,8 +30,8 @@ t.test('a table that is made in chunks equals a table that is made at once', asy
   }))
   log.send(1, events)
   log.process()
-  const cancelled = new Int32Array(1)
-  const tools = { stores: { reader: log.reader }, cancelled }
+  const canceled = new Int32Array(1)
+  const tools = { stores: { reader: log.reader }, canceled }
   const texts: string[] = []
   let table: typeof LIST | TableState | null = LIST
   let chunks = 0
@@ -44,7 +44,7 @@ t.test('a table that is made in chunks equals a table that is made at once', asy
   }
   t.ok(chunks > 5, `${chunks} chunks`)
   t.ok(texts.join('') === toCsv(log.reader.persons().list(LIST).results.map(personBody)))
-  Atomics.store(cancelled, 0, 1)
+  Atomics.store(canceled, 0, 1)
   t.throws(() => makeTableChunk(tools, LIST), 'no chunk is made without a reader')
 })
 

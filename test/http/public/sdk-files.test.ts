@@ -52,9 +52,9 @@ t.test('the SDK and the files that it loads are served unchanged from the packag
     const kept = isExact ? 'public, max-age=31536000, immutable' : 'public, max-age=300'
     t.equal(headers['cache-control'], kept, path)
   }
-  const licence = await get('/static/LICENSE')
-  t.match(licence.headers, { 'content-type': 'text/plain; charset=utf-8' })
-  t.match(licence.body.toString(), /Apache License/)
+  const license = await get('/static/LICENSE')
+  t.match(license.headers, { 'content-type': 'text/plain; charset=utf-8' })
+  t.match(license.body.toString(), /Apache License/)
 })
 
 t.test('files are compressed for the browser, and not sent again if unchanged', async (t) => {

@@ -55,8 +55,8 @@ t.test('a property with any name can be a column', async (t) => {
     const select = written(name).map((rest) => `properties${rest}`)
     const expected = select.map(() => `v${index}`)
     t.strictSame(await rowOf({ select }), expected, name)
-    const labelled = select.map((text) => `coalesce(properties.none, ${text}) -- its label`)
-    t.strictSame(await rowOf({ select: labelled }), expected, `${name}, with a label`)
+    const labeled = select.map((text) => `coalesce(properties.none, ${text}) -- its label`)
+    t.strictSame(await rowOf({ select: labeled }), expected, `${name}, with a label`)
     const orderBy = [`${select[0]} DESC`]
     t.strictSame(await rowOf({ select: [...select, 'count()'], orderBy }), [...expected, 1])
   }

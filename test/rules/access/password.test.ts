@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import {
-  normalisedPassword,
+  normalizedPassword,
   PASSWORD_COST,
   PASSWORD_HASH_BYTES,
   PASSWORD_SALT_BYTES,
@@ -37,7 +37,7 @@ t.test('long passwords of any script are allowed', async (t) => {
 })
 
 t.test('both Unicode forms of a letter are the same password', async (t) => {
-  t.equal(normalisedPassword('caf\u00e9 au lait'), normalisedPassword('cafe\u0301 au lait'))
+  t.equal(normalizedPassword('caf\u00e9 au lait'), normalizedPassword('cafe\u0301 au lait'))
 })
 
 t.test('the text of a hash can be read back', async (t) => {

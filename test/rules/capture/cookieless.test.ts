@@ -17,8 +17,8 @@ import {
   type VisitorEvent,
   withVisitor,
 } from '../../../src/rules/capture/cookieless.ts'
-import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
-import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { normalizeEvent } from '../../../src/rules/capture/normalize.ts'
+import type { NormalizedEvent } from '../../../src/rules/capture/types.ts'
 import {
   PERSONAL_KEY,
   PROJECT_KEY,
@@ -40,7 +40,7 @@ const VISIT = {
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-function eventOf(properties: JsonObject, more: Partial<NormalisedEvent> = {}): NormalisedEvent {
+function eventOf(properties: JsonObject, more: Partial<NormalizedEvent> = {}): NormalizedEvent {
   return {
     name: '$pageview',
     distinctId: COOKIELESS_ID,
@@ -171,7 +171,7 @@ t.test('without address, browser or host the visitor stays unknown, with a warni
   }
   for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
     const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
-    t.match(normaliseEvent(given, context, 100), {
+    t.match(normalizeEvent(given, context, 100), {
       kind: 'drop',
       reason: 'cookieless_person_event',
       warnings: [{ type: 'cookieless_unsupported_event' }],

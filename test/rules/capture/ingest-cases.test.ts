@@ -16,7 +16,7 @@ import { decodePayload } from '../../../src/rules/capture/decode.ts'
 import { checkEvents, parseEnvelope } from '../../../src/rules/capture/envelope.ts'
 import { requestSentAt } from '../../../src/rules/capture/event-time.ts'
 import { findKey, findProjectId, resolveProject } from '../../../src/rules/capture/key.ts'
-import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
+import { normalizeEvent } from '../../../src/rules/capture/normalize.ts'
 import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { mismatches } from '../../fixtures/matchers.ts'
@@ -201,7 +201,7 @@ function accept(request: CaseRequest, stored: JsonObject[], seen: Set<string>): 
     const json = JSON.stringify(event)
     const logged = JSON.parse(json) as JsonObject
     const uuid = uuidOf(logged)
-    const outcome = normaliseEvent(logged, context, Buffer.byteLength(json))
+    const outcome = normalizeEvent(logged, context, Buffer.byteLength(json))
     if (outcome.kind === 'drop') continue
     const normal = outcome.event
     const key = JSON.stringify([project.id, uuid, normal.name, normal.distinctId])

@@ -9,8 +9,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { propertiesOfCells } from '../../../src/rules/capture/kernel/cells.ts'
-import { EventRecogniser } from '../../../src/rules/capture/kernel/recognise.ts'
-import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { EventRecognizer } from '../../../src/rules/capture/kernel/recognize.ts'
+import type { EventContext, NormalizedEvent } from '../../../src/rules/capture/types.ts'
 import { atFullDepth } from '../../fixtures/random-depth.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
@@ -25,16 +25,16 @@ const CONTEXT: EventContext = {
   aiPropertiesBytesMax: 100_000,
 }
 let secret = 7n
-const recogniser = new EventRecogniser(() => secret++)
+const recognizer = new EventRecognizer(() => secret++)
 
-function recognise(text: string, context: Partial<EventContext> = {}): NormalisedEvent | null {
+function recognize(text: string, context: Partial<EventContext> = {}): NormalizedEvent | null {
   const bytes = Buffer.from(text)
-  return recogniser.recognise(bytes, 0, bytes.length, { ...CONTEXT, ...context })
+  return recognizer.recognize(bytes, 0, bytes.length, { ...CONTEXT, ...context })
 }
 
 /** The contents of the cells. */
 function properties(): Record<string, unknown> {
-  return propertiesOfCells(recogniser.cells)
+  return propertiesOfCells(recognizer.cells)
 }
 
 t.test('the compiled kernel matches its source', { skip: atFullDepth }, async (t) => {
@@ -52,7 +52,7 @@ t.test('the compiled kernel matches its source', { skip: atFullDepth }, async (t
 t.test('an ordinary event is described by its cells', async (t) => {
   const given = { a: 'x', n: 1.25, deep: { b: [1, 'ü'] }, $os: 'Linux', no: null, distinct_id: 'u' }
   const event = { event: 'e', properties: given, timestamp: '2024-01-15T11:00:00.250Z' }
-  const found = recognise(JSON.stringify(event, null, 1), { ip: '203.0.113.7' })
+  const found = recognize(JSON.stringify(event, null, 1), { ip: '203.0.113.7' })
   t.match(found, { name: 'e', distinctId: 'u', timestampMs: NOW_MS - 3_600_000 + 250 })
   t.same(properties(), { ...given, $ip: '203.0.113.7' })
   t.same(found?.automatic?.values.slice(0, found.automatic.count), ['Linux'])
@@ -61,10 +61,10 @@ t.test('an ordinary event is described by its cells', async (t) => {
 t.test('times in the common form equal those of the calendar', async (t) => {
   for (let day = 0; day < 366 * 9; day += 1) {
     const iso = new Date(Date.UTC(1996, 1, 26) + day * 86_400_000 + day * 1001).toISOString()
-    const found = recognise(`{"event":"e","distinct_id":"u","timestamp":"${iso}"}`)
+    const found = recognize(`{"event":"e","distinct_id":"u","timestamp":"${iso}"}`)
     if (found?.timestampMs !== Date.parse(iso)) t.fail(iso)
   }
-  t.equal(recognise('{"event":"e","distinct_id":"u","timestamp":"2023-02-29T00:00:00.000Z"}'), null)
+  t.equal(recognize('{"event":"e","distinct_id":"u","timestamp":"2023-02-29T00:00:00.000Z"}'), null)
 })
 
 const LEFT: Readonly<Record<string, string>> = {
@@ -98,36 +98,36 @@ const LEFT: Readonly<Record<string, string>> = {
 }
 for (const [name, text] of Object.entries(LEFT)) {
   t.test(`${name}: left to the rules`, async (t) => {
-    t.equal(recognise(text), null)
+    t.equal(recognize(text), null)
   })
 }
 
 t.test('person and group data is found in the cells', async (t) => {
   const text =
     '{"event":"$identify","distinct_id":"u","$set":{"a":1},"properties":{"$anon_distinct_id":"x","b":2,"$set_once":{"c":3}}}'
-  const { $set, $set_once, $anon_distinct_id } = recognise(text)?.properties ?? {}
+  const { $set, $set_once, $anon_distinct_id } = recognize(text)?.properties ?? {}
   t.same([$set, $set_once, $anon_distinct_id], [{ a: 1 }, { c: 3 }, 'x'])
-  const others = recognise('{"event":"e","distinct_id":"u","properties":{"alias":"x"}}')?.properties
+  const others = recognize('{"event":"e","distinct_id":"u","properties":{"alias":"x"}}')?.properties
   t.same(Object.values(others ?? {}), [undefined, undefined, undefined])
 })
 
 t.test('an event that is too large is left to the rules', async (t) => {
   const text = `{"event":"e","distinct_id":"u","properties":{"a":"${'x'.repeat(1000)}"}}`
-  t.not(recognise(text), null)
-  t.equal(recognise(text, { propertiesBytesMax: 900 }), null)
+  t.not(recognize(text), null)
+  t.equal(recognize(text, { propertiesBytesMax: 900 }), null)
   const larger = text.replace('xxx', 'x'.repeat(300_000))
-  t.equal(recognise(larger, { propertiesBytesMax: 0 }), null)
+  t.equal(recognize(larger, { propertiesBytesMax: 0 }), null)
 })
 
 t.test('if the key table is full, it starts empty with the next block', async (t) => {
-  const { epoch } = recogniser.cells
+  const { epoch } = recognizer.cells
   const event = (key: number) => `{"event":"e","distinct_id":"u","properties":{"key${key}":${key}}}`
-  let recognised = 0
-  for (let key = 0; key < 2000; key++) if (recognise(event(key)) !== null) recognised++
-  t.ok(recognised > 1000 && recognised < 2000, `${recognised}`)
-  t.equal(recognise(event(1999)), null)
-  recogniser.beginBlock()
-  t.not(recogniser.cells.epoch, epoch)
-  t.not(recognise(event(1999)), null)
+  let recognized = 0
+  for (let key = 0; key < 2000; key++) if (recognize(event(key)) !== null) recognized++
+  t.ok(recognized > 1000 && recognized < 2000, `${recognized}`)
+  t.equal(recognize(event(1999)), null)
+  recognizer.beginBlock()
+  t.not(recognizer.cells.epoch, epoch)
+  t.not(recognize(event(1999)), null)
   t.same(properties(), { key1999: 1999 })
 })

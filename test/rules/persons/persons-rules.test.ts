@@ -7,7 +7,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { isSameJson, type JsonObject } from '../../../src/base/json.ts'
-import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import type { NormalizedEvent } from '../../../src/rules/capture/types.ts'
 import {
   applyEvent,
   type PersonOutcome,
@@ -480,7 +480,7 @@ function event(
   properties: JsonObject,
   timestampMs = NOW_MS,
   isPersonless = false,
-): NormalisedEvent {
+): NormalizedEvent {
   return { name, distinctId, properties, timestampMs, isPersonless, elementsChain: '' }
 }
 

@@ -39,7 +39,7 @@ import {
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 import { partOf } from '../../fixtures/random-depth.ts'
 
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 const isTest = ({ properties }: ShownEvent): boolean =>
   properties['$host'] === 'localhost' || properties['$browser'] === 'bot'
 

@@ -33,7 +33,7 @@ export function Steps({ experiment }: StepProps) {
   )
 }
 
-function judgement({ conclusion, comment }: { readonly conclusion: string; readonly comment: string }) {
+function judgment({ conclusion, comment }: { readonly conclusion: string; readonly comment: string }) {
   return {
     conclusion: conclusion === '' ? null : (conclusion as 'won'),
     conclusion_comment: comment === '' ? null : comment,
@@ -80,7 +80,7 @@ function End({ experiment: { id, feature_flag_key: key } }: StepProps) {
       action="End the experiment"
       fields={{ conclusion: { kind: 'choice', label: 'Judgment', options: JUDGED }, comment: COMMENT }}
       submit={async (values) => {
-        await post('project/experiments/{id}/end/', { id }, judgement(values))
+        await post('project/experiments/{id}/end/', { id }, judgment(values))
         say('The experiment has ended.')
       }}
     >
@@ -106,7 +106,7 @@ function Ship({ experiment: { id, feature_flag_key: key, parameters, end_date: e
         comment: COMMENT,
       }}
       submit={async ({ variant, ...values }) => {
-        const { conclusion, conclusion_comment: comment } = judgement(values)
+        const { conclusion, conclusion_comment: comment } = judgment(values)
         const judged = {
           ...(conclusion !== null && { conclusion }),
           ...(comment !== null && { conclusion_comment: comment }),

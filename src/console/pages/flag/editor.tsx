@@ -222,7 +222,7 @@ function VariantFields({ draft, set, at }: DraftProps & { at: number }) {
   return (
     <section class="condition" aria-label={`Variant ${at + 1}`}>
       <div class="row">
-        <span class="swatch" aria-hidden="true" style={{ '--colour': `var(--series-${at % 8})` }} />
+        <span class="swatch" aria-hidden="true" style={{ '--color': `var(--series-${at % 8})` }} />
         <TextField
           isNarrow
           label="Variant"

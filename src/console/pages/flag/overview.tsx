@@ -93,7 +93,7 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
             <VariantBar variants={variants} />
             <ul class="legend">
               {variants.map(({ key, rollout_percentage: share }, at) => (
-                <li key={key} style={{ '--colour': `var(--series-${at % 8})` }}>
+                <li key={key} style={{ '--color': `var(--series-${at % 8})` }}>
                   <span class="swatch" aria-hidden="true" /> {key} {share} %
                 </li>
               ))}

@@ -55,7 +55,7 @@ export function VariantBar({ variants, change }: BarProps) {
           <span
             key={key}
             class="variant-part"
-            style={{ flexGrow: share, '--colour': `var(--series-${at % 8})` }}
+            style={{ flexGrow: share, '--color': `var(--series-${at % 8})` }}
             title={`${key} ${share} %`}
           />
           {change && at < variants.length - 1 && (

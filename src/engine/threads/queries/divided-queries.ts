@@ -255,7 +255,7 @@ function nameOf(task: QueryTask): string {
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
-/** Returns an `onLeave` for several calls. All of them are cancelled when the client leaves. */
+/** Returns an `onLeave` for several calls. All of them are canceled when the client leaves. */
 function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false

@@ -7,18 +7,18 @@ import type { WorkingMemory } from './working-memory.ts'
 interface LimitedTools {
   readonly stores: { readonly queryMsMax: number }
   /** A word in shared memory. A value other than 0 means that nobody waits for the query any more. */
-  readonly cancelled: Int32Array
+  readonly canceled: Int32Array
 }
 
 /** Returns the limits of a query. `spentMs` is the part of its time limit that other threads have already used. */
 export function queryLimits(
-  { stores, cancelled }: LimitedTools,
+  { stores, canceled }: LimitedTools,
   spentMs = 0,
   memory?: WorkingMemory,
 ): ScanLimits {
   return {
     ...(memory === undefined ? {} : { checkMemory: (nowMs: number) => memory.check(nowMs) }),
     deadlineMs: performance.now() + stores.queryMsMax - spentMs,
-    isCancelled: () => Atomics.load(cancelled, 0) !== 0,
+    isCanceled: () => Atomics.load(canceled, 0) !== 0,
   }
 }

@@ -18,7 +18,7 @@ export const SDK_VERSION = '1.449.2'
 /** The name of the npm package, and of the folder in the data directory. */
 export const SDK_NAME = 'posthog-js'
 /** The license of the files. It is served beside them. */
-export const SDK_LICENCE = 'LICENSE'
+export const SDK_LICENSE = 'LICENSE'
 
 /** If no release is installed, the folders are read again after this time, in milliseconds. */
 const LOOK_AGAIN_MS = 1000
@@ -145,8 +145,8 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
       const stats = await stat(path)
       if (stats.isFile() && stats.size <= SDK_FILE_BYTES_MAX) paths.set(name, path)
     }
-    const licence = join(folder, SDK_LICENCE)
-    if (existsSync(licence)) paths.set(SDK_LICENCE, licence)
+    const license = join(folder, SDK_LICENSE)
+    if (existsSync(license)) paths.set(SDK_LICENSE, license)
     return paths.has('array.js') ? new SdkRelease(String(manifest.version), paths) : null
   } catch {
     return null

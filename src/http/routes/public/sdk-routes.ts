@@ -13,7 +13,7 @@ import { type PublicRecord, readable } from '../../server/public-route.ts'
 import { type Answer, type Header, send, sendError } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
 import { projectOfPath } from './remote-config.ts'
-import { SDK_LICENCE, type SdkFiles, type SdkRelease } from './sdk-files.ts'
+import { SDK_LICENSE, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
 /** The services that these routes need. */
 export interface SdkRouteOptions {
@@ -51,7 +51,7 @@ async function sendFile(
   }
   const headers: Header[] = [version === release.version ? KEPT : KEPT_BRIEFLY, VARY]
   if (encoding !== 'identity') headers.push(['Content-Encoding', encoding])
-  const isScript = name !== SDK_LICENCE
+  const isScript = name !== SDK_LICENSE
   const contentType = `${isScript ? 'application/javascript' : 'text/plain'}; charset=utf-8`
   const answer: Answer = { status: 200, contentType, body: file.bytes, isShared: true, headers }
   send(exchange, answerUnlessCached(head, file.etag, answer))

@@ -3,7 +3,7 @@ import type { OwnObject } from '../../../base/json.ts'
 import type { EventCells } from '../types.ts'
 
 /**
- * Returns all properties with which the event is stored, as `normaliseEvent` would return them. It costs as much as
+ * Returns all properties with which the event is stored, as `normalizeEvent` would return them. It costs as much as
  * parsing the properties.
  */
 export function propertiesOfCells(cells: EventCells): OwnObject {

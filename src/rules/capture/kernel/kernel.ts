@@ -1,7 +1,7 @@
 /**
  * The fast path of processing. It reads an accepted event into cells without building an object. A cell consists of the
  * number of a property and the number of its value. The kernel recognizes only usual events; every other event is left
- * to the slow path. `assembly.ts` describes which events are usual and how the memory is laid out, and `recognise.ts`
+ * to the slow path. `assembly.ts` describes which events are usual and how the memory is laid out, and `recognize.ts`
  * contains the rules.
  *
  * One instance serves one thread. The event that was read is valid until the next `read`.

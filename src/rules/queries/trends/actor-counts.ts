@@ -39,7 +39,7 @@ export class ActorCounts {
     }
   }
 
-  /** Stores the counts under a breakdown value. The actors that are added afterwards belong to the next value. */
+  /** Stores the counts under a breakdown value. The actors that are added afterward belong to the next value. */
   endCell(value: CellValue): void {
     const changes = this.#changes
     const actives = new Int32Array(changes.length)

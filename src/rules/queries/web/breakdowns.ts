@@ -6,7 +6,7 @@ import type { ValueColumn } from '../../analytics/event-columns.ts'
 import { numberOf } from '../../filters/property-filter.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import type { WebEvents } from './candidates.ts'
-import { combined, relabelled } from './columns.ts'
+import { combined, relabeled } from './columns.ts'
 import type { CleanPath } from './path-cleaning.ts'
 import { hostOf, pathOf } from './urls.ts'
 
@@ -149,7 +149,7 @@ function shownColumn(
   show: Show,
   clean: CleanPath,
 ): ValueColumn {
-  return relabelled(combined(columns), (list) =>
+  return relabeled(combined(columns), (list) =>
     show((list as readonly unknown[]).map(textOf), clean),
   )
 }

@@ -23,7 +23,7 @@ export class Labels {
 }
 
 /** Returns a column in which `make` has replaced each value. If `make` returns undefined, the value is missing. */
-export function relabelled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
+export function relabeled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
   const labels = new Labels()
   const idOf = Uint32Array.from(column.values, (value) => labels.idOf(make(value)))
   const ids = new Uint32Array(column.ids.length)

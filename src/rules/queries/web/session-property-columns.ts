@@ -10,7 +10,7 @@ import type { PropertyFilter } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type ChannelRule, channelTypeOf } from '../../web/channel-type.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
-import { columnOf, combined, relabelled } from './columns.ts'
+import { columnOf, combined, relabeled } from './columns.ts'
 import {
   type EdgeEvents,
   edgeOf,
@@ -58,7 +58,7 @@ const MAKERS: ReadonlyMap<string, Make> = new Map([
   one('$autocapture_count', ({ autocaptures }, session) => autocaptures[session]),
   one('$is_bounce', ({ bounces }, session) => BOUNCES.get(bounces[session] ?? 0)),
   ['$urls', (of) => of.urls()],
-  ['$num_uniq_urls', (of) => relabelled(of.column('$urls'), countOf)],
+  ['$num_uniq_urls', (of) => relabeled(of.column('$urls'), countOf)],
   ['$last_external_click_url', (of) => of.lastExternalClick()],
   ['$channel_type', (of) => of.channels()],
   ['distinct_id', (of) => of.atEdge('last', { kind: 'distinct_id' })],
@@ -71,8 +71,8 @@ const MAKERS: ReadonlyMap<string, Make> = new Map([
     const url = `$${edge}_current_url`
     return [
       atEdge(edge, url, '$current_url'),
-      [`$${edge}_pathname`, (of) => relabelled(of.column(url), partOf(pathOf))],
-      [`$${edge}_hostname`, (of) => relabelled(of.column(url), partOf(hostOf))],
+      [`$${edge}_pathname`, (of) => relabeled(of.column(url), partOf(pathOf))],
+      [`$${edge}_hostname`, (of) => relabeled(of.column(url), partOf(hostOf))],
     ]
   }),
 ])
@@ -137,7 +137,7 @@ export class SessionProperties {
       for (let index = 0; index < ids.length; index++) {
         ofSessions[sessions[index] ?? 0] = ids[index] ?? 0
       }
-      return relabelled({ ids: ofSessions, values }, presentText)
+      return relabeled({ ids: ofSessions, values }, presentText)
     })
   }
 
@@ -191,7 +191,7 @@ export class SessionProperties {
       lastSequences[session] = sequence
       ids[session] = id
     }
-    return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
+    return relabeled({ ids, values: column?.values ?? [undefined] }, presentText)
   }
 
   /** Returns the channel of each session, by the rules of the project and then the built-in rules. */
@@ -202,13 +202,13 @@ export class SessionProperties {
     // Channel rules only ask whether there is a click id, not which one.
     for (const name of ['gclid', 'fbclid']) {
       const column = this.column(`$entry_${name}`)
-      inputs.push([name, relabelled(column, (id) => (id === undefined ? id : '1'))])
+      inputs.push([name, relabeled(column, (id) => (id === undefined ? id : '1'))])
     }
     const ruled = new Set(this.#channelRules.flatMap(({ items }) => items.map(({ key }) => key)))
     for (const [key, name] of ADDRESS_INPUTS) {
       if (ruled.has(key)) inputs.push([key, this.column(name)])
     }
-    const { ids, values } = relabelled(combined(inputs.map(([, column]) => column)), (list) => {
+    const { ids, values } = relabeled(combined(inputs.map(([, column]) => column)), (list) => {
       const given = list as readonly unknown[]
       const named = inputs.map(([name], index): [string, unknown] => [name, given[index]])
       return channelTypeOf(Object.fromEntries<unknown>(named), this.#channelRules)

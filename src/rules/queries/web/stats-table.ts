@@ -15,7 +15,7 @@ import {
   sessionColumn,
 } from './breakdowns.ts'
 import { type RowWish, WebEvents } from './candidates.ts'
-import { relabelled } from './columns.ts'
+import { relabeled } from './columns.ts'
 import {
   type ByRange,
   type Countable,
@@ -181,7 +181,7 @@ function scrollOf({ filters }: TablePlan, events: WebEvents, clean: CleanPath): 
     rows,
     keys.map((key) => ({ kind: 'event_property', key })),
   )
-  const { ids, values } = relabelled(paths ?? NO_VALUES, (path) => {
+  const { ids, values } = relabeled(paths ?? NO_VALUES, (path) => {
     const text = path === undefined || path === null ? '' : propertyText(path)
     return text === '' ? undefined : clean(text)
   })

@@ -138,7 +138,7 @@ export class ColumnBuilder {
   }
 
   /** Moves the column, with its first `rows` rows, out of the memory of the kernel, and gives that memory back. */
-  detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
+  detach(cells: Pick<EventCells, 'releaseBlock'>, rows: number): void {
     const block = this.#block
     if (block === null) return
     this.#block = null

@@ -7,7 +7,7 @@ import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import {
   type ColumnBlock,
   type EventCells,
-  type NormalisedEvent,
+  type NormalizedEvent,
   PERSON_MODES,
   type PersonMode,
 } from '../../../rules/capture/types.ts'
@@ -103,7 +103,7 @@ export class SegmentBuilder {
   }
 
   /** Sets the properties and elements of the newest row. */
-  putEvent(row: number, event: NormalisedEvent): void {
+  putEvent(row: number, event: NormalizedEvent): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
     const { properties } = event
     const order = this.#order
@@ -131,7 +131,7 @@ export class SegmentBuilder {
   }
 
   /** Sets the properties and elements of the newest row from an event that was read into cells. */
-  putCells(row: number, event: NormalisedEvent, cells: EventCells): void {
+  putCells(row: number, event: NormalizedEvent, cells: EventCells): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
     if (cells.epoch !== this.#epoch || cells !== this.#cells) this.#beginEpoch(cells)
     const byKey = this.#byKey
@@ -221,7 +221,7 @@ export class SegmentBuilder {
     this.bytes = 0
   }
 
-  #putValue(column: ColumnBuilder, row: number, value: unknown, event: NormalisedEvent): void {
+  #putValue(column: ColumnBuilder, row: number, value: unknown, event: NormalizedEvent): void {
     if ((column.isMirror || column.count === 0) && value === event.distinctId) {
       column.isMirror = true
       column.putMirror(row)

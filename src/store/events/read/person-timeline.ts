@@ -4,7 +4,7 @@
  * (person-replay.ts). Source: interface description, section 4.3.
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
-import type { NormalisedEvent } from '../../../rules/capture/types.ts'
+import type { NormalizedEvent } from '../../../rules/capture/types.ts'
 import { propertyText } from '../../../rules/filters/property-text.ts'
 import { applyEvent } from '../../../rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../../rules/persons/limits.ts'
@@ -194,7 +194,7 @@ function involvedIds(
   return { involved, separations: ordered.map(([, separation]) => separation) }
 }
 
-function eventOf(view: SegmentView, row: number, distinctId: string): NormalisedEvent {
+function eventOf(view: SegmentView, row: number, distinctId: string): NormalizedEvent {
   return {
     name: view.nameOf(row),
     distinctId,

@@ -323,7 +323,7 @@ export class StoredSegments {
   }
 
   /**
-   * Returns which events an erasure erases, as long as ClickHouse may still have some of them. Returns null afterwards.
+   * Returns which events an erasure erases, as long as ClickHouse may still have some of them. Returns null afterward.
    * Throws `DamagedRecordError`.
    */
   erasure(projectId: number, number: number): ErasureTarget | null {

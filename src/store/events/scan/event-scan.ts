@@ -330,8 +330,8 @@ class SegmentScanner implements EventScanner {
   }
 
   checkLimits(): void {
-    const { deadlineMs, isCancelled, checkMemory } = this.#limits
-    if (isCancelled())
+    const { deadlineMs, isCanceled, checkMemory } = this.#limits
+    if (isCanceled())
       throw new ServiceError('query_timeout', 'The client no longer waits for the answer.')
     const nowMs = performance.now()
     checkMemory?.(nowMs)

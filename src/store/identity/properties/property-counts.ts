@@ -54,7 +54,7 @@ export class PropertyCounts {
   /** True if the values are counted, too. */
   readonly countsValues: boolean
   readonly #unitsMax: number
-  /** The number of UTF-16 code units of all names and values, as they count towards the limit. */
+  /** The number of UTF-16 code units of all names and values, as they count toward the limit. */
   #units = 0
 
   constructor(countsValues = false) {

@@ -184,7 +184,7 @@ export class TableCursor implements EntryCursor {
       this.#leavesLeft--
       this.#leaf += this.#pageBytes
     } else {
-      const pages = this.#neighbours(number)
+      const pages = this.#neighbors(number)
       this.#read(this.#leaves, 0, pages * this.#pageBytes, number * this.#pageBytes)
       this.#leavesLeft = pages - 1
       this.#leaf = 0
@@ -198,7 +198,7 @@ export class TableCursor implements EntryCursor {
    * Returns the number of leaves that can be read at once: this one, and those after it that follow both in the tree
    * and in the file.
    */
-  #neighbours(number: number): number {
+  #neighbors(number: number): number {
     const branch = this.#branches.at(-1)
     if (branch === undefined) return 1
     let pages = 1

@@ -16,7 +16,7 @@ import { randomNumbers } from '../../../fixtures/stored-events.ts'
 
 const START_MS = Date.UTC(2024, 0, 1)
 const DAY_MS = 86_400_000
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 /** Everything, as one of the pieces in which a query is computed if memory is short. */
 const PIECE = { by: 'sessions', index: 0, count: 1, isPiece: true } as const
 const BREAKDOWNS = [

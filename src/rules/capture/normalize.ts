@@ -26,7 +26,7 @@ const IGNORED = drop('ignored_event')
  * The function takes ownership of the event and changes it. `rawBytes` is the length of its JSON in bytes; the
  * properties are measured only if it exceeds the limit. It never throws for a value that JSON can express.
  */
-export function normaliseEvent(
+export function normalizeEvent(
   event: JsonObject,
   context: EventContext,
   rawBytes: number,

@@ -17,8 +17,8 @@ import {
   textOfId,
 } from '../../../src/rules/capture/fields.ts'
 import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
-import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
-import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { normalizeEvent } from '../../../src/rules/capture/normalize.ts'
+import type { EventContext, NormalizedEvent } from '../../../src/rules/capture/types.ts'
 import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 import { runsOf } from '../../fixtures/random-depth.ts'
@@ -38,15 +38,15 @@ const LONE_SURROGATE = /[\ud800-\udfff]/u
 function outcomeOf(event: JsonObject, context: Partial<EventContext> = {}): JsonObject {
   const bytes = Buffer.byteLength(JSON.stringify(event))
   const whole = { event: 'e', distinct_id: 'u', ...event }
-  const outcome = normaliseEvent(whole, { ...CONTEXT, ...context }, bytes)
+  const outcome = normalizeEvent(whole, { ...CONTEXT, ...context }, bytes)
   const warnings = outcome.warnings.map((warning) => warning.type)
   return outcome.kind === 'drop'
     ? { drop: outcome.reason, warnings }
     : { ...outcome.event, warnings }
 }
 
-function normal(event: JsonObject, context: Partial<EventContext> = {}): NormalisedEvent {
-  const outcome = normaliseEvent(
+function normal(event: JsonObject, context: Partial<EventContext> = {}): NormalizedEvent {
+  const outcome = normalizeEvent(
     { event: 'e', distinct_id: 'u', ...event },
     { ...CONTEXT, ...context },
     0,
@@ -149,7 +149,7 @@ t.test('some events are not stored', async (t) => {
     t.notOk('drop' in outcomeOf({ event, properties: { $process_person_profile: true } }))
   }
   const message = { $$client_ingestion_warning_message: 'm'.repeat(5000) }
-  const warned = normaliseEvent(
+  const warned = normalizeEvent(
     { event: '$$client_ingestion_warning', distinct_id: 'u', properties: message },
     CONTEXT,
     0,
@@ -410,7 +410,7 @@ t.test('normalization never throws, and its result is clean and survives JSON', 
       const event = parseJsonText(Buffer.from(JSON.stringify(given))) as OwnObject
       const properties = event['properties']
       if (typeof properties !== 'object' || Array.isArray(properties)) delete event['properties']
-      const outcome = normaliseEvent(
+      const outcome = normalizeEvent(
         { event: 'e', distinct_id: 'u', ...event },
         { ...CONTEXT, isIpAnonymized },
         0,

@@ -2,6 +2,6 @@
 import { lookOf } from './series-look.ts'
 
 /** Returns the style that gives a part the color of the series with this index. */
-export function placeColour(place: number): Record<string, string> {
-  return { '--colour': `var(--series-${lookOf(place).colour})` }
+export function placeColor(place: number): Record<string, string> {
+  return { '--color': `var(--series-${lookOf(place).color})` }
 }

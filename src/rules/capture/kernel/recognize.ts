@@ -1,6 +1,6 @@
 /**
  * The rules for the events that the kernel reads. For an event that contains nothing unusual and needs no warning, the
- * result is the same as that of `normalise.ts`. Every other event is left to `normalise.ts`. This module may refuse any
+ * result is the same as that of `normalize.ts`. Every other event is left to `normalize.ts`. This module may refuse any
  * event, but the result for an event that it accepts must equal that of the slow path
  * (test/rules/capture/kernel.test.ts).
  */
@@ -14,9 +14,9 @@ import { elementsChain } from '../elements-chain.ts'
 import { isTimestampUsable, sharedIsoText, timestampOf } from '../event-time.ts'
 import { eventName, isEmptyValue, textOfId } from '../fields.ts'
 import { KERNEL_EVENT_BYTES_MAX } from '../limits.ts'
-import { redacted } from '../normalise.ts'
+import { redacted } from '../normalize.ts'
 import { parseTimestamp } from '../timestamp.ts'
-import type { EventCells, EventContext, NormalisedEvent } from '../types.ts'
+import type { EventCells, EventContext, NormalizedEvent } from '../types.ts'
 import { EventKernel, KEY_KINDS } from './kernel.ts'
 
 /** Properties that make an event unusual, whatever their value. */
@@ -125,7 +125,7 @@ class Automatic implements AutomaticValues {
  * The event that was recognized last. The same object serves all events, because a new object for each event is
  * expensive.
  */
-class RecognisedEvent implements NormalisedEvent {
+class RecognizedEvent implements NormalizedEvent {
   readonly #kernel: EventKernel
   readonly automatic: Automatic
   name = ''
@@ -149,7 +149,7 @@ class RecognisedEvent implements NormalisedEvent {
 }
 
 /** Recognizes usual events. Each thread that processes events has one instance. */
-export class EventRecogniser {
+export class EventRecognizer {
   readonly #kernel: EventKernel
   #epoch = -1
   /** The role of each property, by its key number in the kernel. */
@@ -159,7 +159,7 @@ export class EventRecogniser {
   /** The elements chain, by the code of the list of elements that it was made from. */
   #chains: string[] = []
   readonly #automatic = new Automatic()
-  readonly #event: RecognisedEvent
+  readonly #event: RecognizedEvent
   #hasAddress = false
   /** True if the name of the event is one of `TELLING_NAMES`. */
   #isTelling = false
@@ -167,10 +167,10 @@ export class EventRecogniser {
   /** `drawSecret` is passed to the `EventKernel`. */
   constructor(drawSecret: () => bigint) {
     this.#kernel = new EventKernel({ kindOf, isStoredAsSent, valueOf: storedValue }, drawSecret)
-    this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
+    this.#event = new RecognizedEvent(this.#kernel, this.#automatic)
   }
 
-  /** All properties of the event that was recognized last. They are valid until the next call of `recognise`. */
+  /** All properties of the event that was recognized last. They are valid until the next call of `recognize`. */
   get cells(): EventCells {
     return this.#kernel
   }
@@ -185,12 +185,12 @@ export class EventRecogniser {
    * result contains only the properties that concern persons and groups; `cells` contains all properties. The next call
    * changes the returned object.
    */
-  recognise(
+  recognize(
     bytes: Uint8Array,
     start: number,
     length: number,
     context: EventContext,
-  ): NormalisedEvent | null {
+  ): NormalizedEvent | null {
     const { propertiesBytesMax } = context
     if (propertiesBytesMax > 0 && length > propertiesBytesMax) return null
     if (length > KERNEL_EVENT_BYTES_MAX || context.isSentAtInvalid) return null
