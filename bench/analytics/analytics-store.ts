@@ -7,7 +7,7 @@ import { normalizeEvent } from '../../src/rules/capture/normalize.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
-import type { PersonContext } from '../../src/rules/persons/person-world.ts'
+import type { PersonContext } from '../../src/rules/persons/person-repository.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 
@@ -58,8 +58,8 @@ export class AnalyticStore {
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
     const admission = this.#writer.admit(identity)
     if (admission === null) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.persons(PROJECT_ID, event, admission)
-    const { personMode } = applyEvent(event, EVENT_BYTES, world, this.#personContext)
+    const persons = this.#writer.persons(PROJECT_ID, event, admission)
+    const { personMode } = applyEvent(event, EVENT_BYTES, persons, this.#personContext)
     this.#writer.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }
 

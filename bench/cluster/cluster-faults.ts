@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline'
 import { tableDigests } from '../../test/fixtures/table-digests.ts'
 import { mainPath } from '../daemon.ts'
 import { type Bench, type BenchContext, sleep } from '../harness.ts'
-import { FAULT_KINDS, type FaultKind, type FaultWorld } from './fault-kinds.ts'
+import { FAULT_KINDS, type FaultKind, type FaultSetup } from './fault-kinds.ts'
 import { brokerVersion, Machines } from './machines.ts'
 import { RecordedLoad } from './recorded-load.ts'
 
@@ -42,16 +42,16 @@ async function measure(context: BenchContext): Promise<void> {
     eventsPerSecond: EVENTS_PER_SECOND,
     random,
   })
-  const world: FaultWorld = { machines, load, random, isWhole: true, story: [] }
+  const setup: FaultSetup = { machines, load, random, isWhole: true, story: [] }
   try {
     const deadline = performance.now() + context.minutes(1, 8) * 60_000
-    const counts = await breakThings(world, context.faults(20, 1000), deadline)
+    const counts = await breakThings(setup, context.faults(20, 1000), deadline)
     await load.stop()
     await machines.settled()
     const findings = await compare(machines, load.acknowledged)
     report(context, counts, load, findings)
   } catch (error) {
-    for (const { name, machine, fromMs, toMs } of world.story) {
+    for (const { name, machine, fromMs, toMs } of setup.story) {
       console.error(`# ${fromMs} to ${toMs}: ${name}, machine ${machine}`)
     }
     for (const [index, { lines }] of machines.nodes.entries()) {
@@ -63,7 +63,7 @@ async function measure(context: BenchContext): Promise<void> {
 
 /** Injects this many faults, or as many as the time allows. Returns how often each kind was injected. */
 async function breakThings(
-  world: FaultWorld,
+  setup: FaultSetup,
   faults: number,
   deadline: number,
 ): Promise<ReadonlyMap<string, number>> {
@@ -73,8 +73,8 @@ async function breakThings(
   const failures: Error[] = []
   for (let count = 0; count < faults && failures.length === 0; ) {
     if (performance.now() > deadline) break
-    const machine = Math.floor(world.random() * MACHINES)
-    const kind = choose(world)
+    const machine = Math.floor(setup.random() * MACHINES)
+    const kind = choose(setup)
     const needs = kind.needs.map((need) => need.replace(' n', ` ${machine}`))
     // A fault that needs many resources waits until no other fault is active, and no other fault begins before it ends.
     const isMuch = needs.length > 2
@@ -85,8 +85,8 @@ async function breakThings(
     }
     for (const need of needs) taken.add(need)
     const line = { name: kind.name, machine, fromMs: Date.now(), toMs: 0 }
-    world.story.push(line)
-    const fault = kind.run(world, machine).catch((error: unknown) => {
+    setup.story.push(line)
+    const fault = kind.run(setup, machine).catch((error: unknown) => {
       failures.push(new Error(`${kind.name} ${machine}: ${String(error)}`, { cause: error }))
     })
     const ended = fault.then(() => {
@@ -98,7 +98,7 @@ async function breakThings(
     counts.set(kind.name, (counts.get(kind.name) ?? 0) + 1)
     count++
     if (isMuch) await ended
-    await sleep(world.random() * PAUSE_MS)
+    await sleep(setup.random() * PAUSE_MS)
   }
   await Promise.all(running)
   const [failure] = failures
@@ -106,7 +106,7 @@ async function breakThings(
   return counts
 }
 
-function choose({ machines, random }: FaultWorld): FaultKind {
+function choose({ machines, random }: FaultSetup): FaultKind {
   const possible = FAULT_KINDS.filter(({ needs }) => {
     if (needs.includes('network n') && !machines.network.canCut) return false
     return !needs.includes('clickhouse') || machines.clickhouse !== null

@@ -9,7 +9,7 @@ import type { Machines } from './machines.ts'
 import type { RecordedLoad } from './recorded-load.ts'
 
 /** What a fault can act on. */
-export interface FaultWorld {
+export interface FaultSetup {
   readonly machines: Machines
   readonly load: RecordedLoad
   readonly random: () => number
@@ -33,7 +33,7 @@ export interface FaultKind {
   /** The resources that no other fault may use at the same time. `n` stands for the number of the machine. */
   readonly needs: readonly string[]
   /** Injects the fault and repairs it. */
-  run(world: FaultWorld, machine: number): Promise<void>
+  run(setup: FaultSetup, machine: number): Promise<void>
 }
 
 const HELD_MS_MIN = 100
@@ -48,7 +48,7 @@ function waitDuringFault(random: () => number, factor = 1): Promise<void> {
 }
 
 /** Waits until all brokers have all messages, so that the next broker may lose its own copy. */
-async function current({ machines }: FaultWorld): Promise<void> {
+async function current({ machines }: FaultSetup): Promise<void> {
   const deadline = performance.now() + CURRENT_MS_MAX
   for (;;) {
     const unequal = await machines.unequal()
@@ -167,22 +167,22 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     name: 'wipe a broker',
     weight: 3,
     needs: [...ALL_BROKERS, 'network 0', 'network 1', 'network 2'],
-    async run(world, machine) {
-      const broker = of(world.machines.brokers, machine)
-      await current(world)
+    async run(setup, machine) {
+      const broker = of(setup.machines.brokers, machine)
+      await current(setup)
       await broker.kill()
       broker.wipe()
-      await waitDuringFault(world.random)
+      await waitDuringFault(setup.random)
       broker.begin()
-      await current(world)
+      await current(setup)
     },
   },
   {
     name: 'wipe a node',
     weight: 3,
     needs: [...ALL_BROKERS, ...ALL_NODES, 'network 0', 'network 1', 'network 2'],
-    async run(world, machine) {
-      const { machines, load, random } = world
+    async run(setup, machine) {
+      const { machines, load, random } = setup
       const node = of(machines.nodes, machine)
       await load.avoid(machine, true)
       while ((await node.metric('cluster_outbox_blocks')) !== 0) await sleep(100)
@@ -190,7 +190,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       rmSync(node.dataDir, { recursive: true })
       await waitDuringFault(random, 0.3)
       const other = of(machines.nodes, (machine + 1) % machines.nodes.length)
-      const isEmpty = world.isWhole && random() < 0.5
+      const isEmpty = setup.isWhole && random() < 0.5
       if (!isEmpty) await machines.refill(node, other)
       await node.start()
       await load.avoid(machine, false)
@@ -200,16 +200,16 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     name: 'forget the streams',
     weight: 1,
     needs: [...ALL_BROKERS, ...ALL_NODES, 'network 0', 'network 1', 'network 2'],
-    async run(world) {
-      const { machines, load } = world
+    async run(setup) {
+      const { machines, load } = setup
       await load.hold(true)
       await machines.settled()
       await machines.forgetStreams()
-      world.isWhole = false
+      setup.isWhole = false
       await load.hold(false)
       // A broker that is killed before it has recorded a recreated stream empties the stream; see docs/CLUSTER.md,
       // "Older brokers".
-      await current(world)
+      await current(setup)
       await sleep(NOTED_MS)
     },
   },

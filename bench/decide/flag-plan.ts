@@ -9,8 +9,8 @@ import { REHEARSAL_SAMPLE_USUAL } from '../../src/base/limits.ts'
 import { planPiece } from '../../src/engine/threads/flag-plans.ts'
 import { portableFlag } from '../../src/rules/flags/edit/portable-flag.ts'
 import type { FlagSet } from '../../src/rules/flags/types.ts'
+import { personState } from '../../src/rules/persons/person-repository.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import { personState } from '../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../src/rules/persons/property-table.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
@@ -94,7 +94,7 @@ function flagsOf(share: number): FlagSet {
 async function storePersons(dataDir: string, persons: number): Promise<void> {
   const writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   for (let index = 0, block = 0; index < persons; ) {
-    const world = writer.persons(1)
+    const repository = writer.persons(1)
     for (let more = 0; more < PERSONS_PER_COMMIT && index < persons; more++, index++) {
       const distinctId = `user-${index}`
       const properties: Record<string, unknown> = {}
@@ -103,7 +103,10 @@ async function storePersons(dataDir: string, persons: number): Promise<void> {
       }
       const uuid = personUuid(1, distinctId)
       const table = PropertyTable.from(properties)
-      world.create(personState(world.nextPersonNumber(), uuid, 0, table, false, 0), distinctId)
+      repository.create(
+        personState(repository.nextPersonNumber(), uuid, 0, table, false, 0),
+        distinctId,
+      )
     }
     writer.commit(++block)
   }

@@ -6,7 +6,7 @@ import { normalizeEvent } from '../../src/rules/capture/normalize.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
-import type { PersonContext } from '../../src/rules/persons/person-world.ts'
+import type { PersonContext } from '../../src/rules/persons/person-repository.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import type { BenchContext } from '../harness.ts'
 import { writeUuid } from './bodies.ts'
@@ -93,8 +93,8 @@ class StoredTraffic {
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
     const admission = this.#writer.admit(identity)
     if (admission === null) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.persons(PROJECT_ID, event, admission)
-    const { personMode } = applyEvent(event, EVENT_BYTES, world, personContextOf(timeMs))
+    const persons = this.#writer.persons(PROJECT_ID, event, admission)
+    const { personMode } = applyEvent(event, EVENT_BYTES, persons, personContextOf(timeMs))
     this.#writer.append(identity, admission, timeMs, personMode, false, 0)
   }
 }

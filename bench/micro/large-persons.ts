@@ -10,8 +10,8 @@
 import { compileFlags } from '../../src/rules/flags/compile.ts'
 import { decide, requestOf } from '../../src/rules/flags/decide.ts'
 import type { Flag } from '../../src/rules/flags/types.ts'
+import { groupState, personState } from '../../src/rules/persons/person-repository.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import { groupState, personState } from '../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../src/rules/persons/property-table.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
@@ -93,8 +93,8 @@ export async function run(sizes: LargePersonsRun): Promise<readonly LargePersons
 
 async function storeEverybody({ persons, properties, dataDir }: LargePersonsRun): Promise<void> {
   const writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
-  const world = writer.persons(1)
-  world.addGroupType(GROUP_TYPE, 0)
+  const repository = writer.persons(1)
+  repository.addGroupType(GROUP_TYPE, 0)
   for (let index = 0; index < persons; index++) {
     for (const [size, others] of [
       ['small', 0],
@@ -103,9 +103,9 @@ async function storeEverybody({ persons, properties, dataDir }: LargePersonsRun)
       const distinctId = `${size} ${index}`
       const table = (): PropertyTable => PropertyTable.from(membersOf(others, index))
       const uuid = personUuid(1, distinctId)
-      const number = world.nextPersonNumber()
-      world.create(personState(number, uuid, 0, table(), false, 0), distinctId)
-      world.createGroup(groupState(0, distinctId, 0, table()))
+      const number = repository.nextPersonNumber()
+      repository.create(personState(number, uuid, 0, table(), false, 0), distinctId)
+      repository.createGroup(groupState(0, distinctId, 0, table()))
     }
   }
   writer.commit(1)

@@ -10,7 +10,7 @@ import type { FlagChangeContext } from '../../src/rules/flags/edit/flag-changes.
 import { FlagDirectory, FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { SCHEDULED_WAITING_MAX } from '../../src/store/catalog/limits.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { refusal } from '../fixtures/flags/flag-world.ts'
+import { refusal } from '../fixtures/flags/flag-repository.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const HOUR_MS = 3_600_000

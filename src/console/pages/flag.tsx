@@ -31,12 +31,12 @@ import { Editor } from './flag/editor.tsx'
 import { Explain } from './flag/explain.tsx'
 import { History } from './flag/history.tsx'
 import { Overview } from './flag/overview.tsx'
+import { type FlagReferences, useReferences } from './flag/references.ts'
 import { Review } from './flag/review.tsx'
 import { FlagSchedule } from './flag/schedule.tsx'
 import { switchFlag } from './flag/switch-flag.ts'
 import { Usage } from './flag/usage.tsx'
 import { type Editing, useDraft } from './flag/use-draft.ts'
-import { useWorld, type World } from './flag/world.ts'
 
 const TABS = [
   ['', 'Overview'],
@@ -70,7 +70,7 @@ function isEditable(flag: Flag): boolean {
 }
 
 function FlagView({ flag }: { flag: Flag }) {
-  const world = useWorld(flag)
+  const references = useReferences(flag)
   const editing = useDraft(flag)
   const tabs = TABS.filter(
     ([one]) => (one !== 'history' || may('activity_log:read')) && (one !== 'edit' || isEditable(flag)),
@@ -81,7 +81,7 @@ function FlagView({ flag }: { flag: Flag }) {
       <About flag={flag} />
       <Tabs label="Flag" tabs={tabs} parameter="tab" without={['who', 'groups']} />
       <div class="below-tabs">
-        <View flag={flag} world={world} editing={editing} />
+        <View flag={flag} references={references} editing={editing} />
       </div>
       {editing.leave && <Leave flag={flag} leave={editing.leave} stay={editing.stay} discard={editing.discard} />}
     </Page>
@@ -190,11 +190,11 @@ function DeleteFlag({ flag: { id, key }, discard }: { flag: Flag; discard: () =>
 
 interface EditProps {
   readonly flag: Flag
-  readonly world: World
+  readonly references: FlagReferences
   readonly editing: Editing
 }
 
-function Edit({ flag: current, world, editing }: EditProps) {
+function Edit({ flag: current, references, editing }: EditProps) {
   const { flag, draft, set, isChanged, discard } = editing
   const [isReviewed, setReviewed] = useState(false)
   const problem = problemOf(draft)
@@ -219,7 +219,7 @@ function Edit({ flag: current, world, editing }: EditProps) {
             Version {current.version} was saved after you began to edit version {flag.version}. Your changes are kept.
           </p>
         )}
-        <Editor draft={draft} set={set} world={world} />
+        <Editor draft={draft} set={set} references={references} />
         <div class="save-bar row">
           <button type="submit" class="primary" disabled={!canSave}>
             Review and save
@@ -240,7 +240,7 @@ function Edit({ flag: current, world, editing }: EditProps) {
         </div>
       </Form>
       {isReviewed && (
-        <Review flag={flag} draft={draft} saved={saved} names={world.names} close={() => setReviewed(false)} />
+        <Review flag={flag} draft={draft} saved={saved} names={references.names} close={() => setReviewed(false)} />
       )}
     </>
   )

@@ -25,8 +25,8 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
+import { loadGroupTypes, pluralOf } from './flag/references.ts'
 import { switchFlag } from './flag/switch-flag.ts'
-import { loadGroupTypes, pluralOf } from './flag/world.ts'
 
 type Flag = Shapes['FeatureFlag']
 type FlagUse = Shapes['FlagsUsage']['results'][number]

@@ -31,12 +31,12 @@ import type {
   PersonReference,
   PersonView,
 } from '../../rules/persons/person-queries.ts'
-import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
 import {
   type PersonContext,
   type PersonState,
   personState,
-} from '../../rules/persons/person-world.ts'
+} from '../../rules/persons/person-repository.ts'
+import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { runActionCommand } from './action-commands.ts'
@@ -256,8 +256,8 @@ export class CommandRunner {
     const identity = { projectId, event, uuidBytes: uuid, uuidOffset: 0, hasClientUuid: false }
     const admission = this.#store.admit(identity)
     if (admission === null) throw new TypeError('an event of a command is no duplicate')
-    const world = this.#store.persons(projectId, event, admission)
-    const outcome = applyEvent(event, bytesOf(properties), world, this.#context(step))
+    const persons = this.#store.persons(projectId, event, admission)
+    const outcome = applyEvent(event, bytesOf(properties), persons, this.#context(step))
     const isRefused = outcome.warnings.some(
       ({ type }) => type === 'person_properties_size_violation',
     )

@@ -694,8 +694,8 @@ export class LogProcessor {
       this.#countDrop(step, 'duplicate')
       return
     }
-    const world = this.#store.persons(record.projectId, event, admission)
-    const applied = applyEvent(event, bytes, world, step.personContext)
+    const persons = this.#store.persons(record.projectId, event, admission)
+    const applied = applyEvent(event, bytes, persons, step.personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
     if (applied.groupKeys.length > 0) {
       setGroupProperties(event.properties, applied.groupKeys, cells)

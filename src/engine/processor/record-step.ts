@@ -11,7 +11,7 @@ import {
 } from '../../rules/capture/log-block.ts'
 import type { EventCells, EventContext, NormalizedEvent } from '../../rules/capture/types.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
-import type { PersonContext } from '../../rules/persons/person-world.ts'
+import type { PersonContext } from '../../rules/persons/person-repository.ts'
 
 /** How many events of a project were stored, and how many were dropped for each reason. */
 export interface Fates {

@@ -72,7 +72,7 @@ export interface FlagSet {
  * The data of a project that the rules about changes of flags read: its flags, and the objects that flags may refer to.
  * The module that stores flags implements it.
  */
-export interface FlagWorld {
+export interface FlagRepository {
   /** All flags that are not deleted. */
   readonly flags: readonly Flag[]
   /** Returns the flag of the project with an id, deleted or not. Returns null if there is none. */

@@ -1,6 +1,6 @@
 /**
  * Applies one event to the persons and groups of its project. The rules run once for each stored event, in the order of
- * arrival, after duplicates were removed. They read and change the project through the port `PersonWorld`. Their
+ * arrival, after duplicates were removed. They read and change the project through the port `PersonRepository`. Their
  * decisions depend only on the event, the context and the port, so the same events always produce the same persons.
  * Source: docs/compatibility/persons.md, "Persons" and, for events with `historical_migration`,
  * docs/compatibility/persons.md, "Events of an import".
@@ -31,14 +31,14 @@
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
 import { isIllegalId, otherIdOf } from './joined-ids.ts'
-import { laterPersonUuid, personUuid } from './person-uuid.ts'
 import {
   type PersonContext,
   type PersonEvent,
+  type PersonRepository,
   type PersonState,
-  type PersonWorld,
   personState,
-} from './person-world.ts'
+} from './person-repository.ts'
+import { laterPersonUuid, personUuid } from './person-uuid.ts'
 import { PropertyTable } from './property-table.ts'
 import {
   fillProperties,
@@ -94,42 +94,44 @@ interface Step {
   readonly event: PersonEvent
   /** The number of bytes of the event's JSON, which limits what the event can add to a person. */
   readonly eventBytes: number
-  readonly world: PersonWorld
+  readonly repository: PersonRepository
   readonly context: PersonContext
   readonly warnings: IngestionWarning[]
 }
 
 /**
  * Applies one event. `eventBytes` is the number of bytes of its JSON as it was accepted, or an upper bound. It throws
- * only the errors of the world; all persons are read before any of them is changed. An ordinary event takes about 1.5
- * us, two thirds of the time to parse it. An event that creates a person takes 4 us more.
+ * only the errors of the repository. All persons are read before any of them is changed. An ordinary event takes about
+ * 1.5 us, which is two thirds of the time to parse it. An event that creates a person takes 4 us more.
  */
 export function applyEvent(
   event: PersonEvent,
   eventBytes: number,
-  world: PersonWorld,
+  repository: PersonRepository,
   context: PersonContext,
 ): PersonOutcome {
   const { properties } = event
-  if (event.isPersonless) return applyPersonless(event, world.senderOf(event), world)
+  if (event.isPersonless) return applyPersonless(event, repository.senderOf(event), repository)
   const groupKeys =
-    properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world, context)
+    properties['$groups'] === undefined
+      ? NO_GROUP_KEYS
+      : groupKeysOf(properties, repository, context)
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
   const mayStayUnread = isUsual && context.isHistorical !== true
-  if (mayStayUnread && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
+  if (mayStayUnread && repository.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
     return groupKeys.length === 0
       ? NOT_READ
       : { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
   }
-  const person = world.senderOf(event)
+  const person = repository.senderOf(event)
   if (person !== null && isUsual) {
     // Most events only update the properties of a person that exists, so they take this shorter way.
-    const isFitting = updatePerson(person, event, eventBytes, world, context, false)
+    const isFitting = updatePerson(person, event, eventBytes, repository, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]
     return { person, personMode: 'full', groupKeys, warnings }
   }
-  const step: Step = { event, eventBytes, world, context, warnings: [] }
+  const step: Step = { event, eventBytes, repository, context, warnings: [] }
   const resulting = applyByName(step, person)
   return { person: resulting, personMode: 'full', groupKeys, warnings: step.warnings }
 }
@@ -153,10 +155,10 @@ export function personIdOf(
 function applyPersonless(
   event: PersonEvent,
   person: PersonState | null,
-  world: PersonWorld,
+  repository: PersonRepository,
 ): PersonOutcome {
   if (person === null) {
-    world.notePersonless(event.distinctId)
+    repository.notePersonless(event.distinctId)
     return NOBODY
   }
   const isLater = event.timestampMs > person.createdAtMs + FORCE_UPGRADE_MS
@@ -165,10 +167,10 @@ function applyPersonless(
 }
 
 function applyByName(step: Step, person: PersonState | null): PersonState {
-  const { event, eventBytes, world, context, warnings } = step
+  const { event, eventBytes, repository, context, warnings } = step
   if (event.name === '$groupidentify') {
     const { properties, timestampMs } = event
-    if (identifyGroup(properties, timestampMs, eventBytes, world, context) === 'refused') {
+    if (identifyGroup(properties, timestampMs, eventBytes, repository, context) === 'refused') {
       const bytesMax = context.propertiesBytesMax
       const details = { event: event.name, distinct_id: event.distinctId, bytes_max: bytesMax }
       warnings.push({ type: 'message_size_too_large', details })
@@ -204,20 +206,20 @@ function areLegal(step: Step, otherId: string): boolean {
  * the person of the event's distinct_id. It is the person that remains, even if it is the younger one.
  */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
-  const { event, world } = step
-  const source = world.personOf(otherId)
+  const { event, repository } = step
+  const source = repository.personOf(otherId)
   if (target === null && source === null) {
     const isOtherOlder =
-      world.wasUsedPersonless(otherId) && !world.wasUsedPersonless(event.distinctId)
+      repository.wasUsedPersonless(otherId) && !repository.wasUsedPersonless(event.distinctId)
     const person = createPerson(step, isOtherOlder ? otherId : event.distinctId, true)
-    world.addDistinctId(person, otherId)
+    repository.addDistinctId(person, otherId)
     return person
   }
   if (target === null) {
     // This is intended: a person that is already identified also gains the new id.
-    if (source !== null) world.addDistinctId(source, event.distinctId)
+    if (source !== null) repository.addDistinctId(source, event.distinctId)
   } else if (source === null) {
-    world.addDistinctId(target, otherId)
+    repository.addDistinctId(target, otherId)
   } else if (source.number !== target.number) {
     if (!source.isIdentified || event.name === '$merge_dangerously') {
       absorbPerson(step, target, source)
@@ -243,10 +245,10 @@ function mergePersons(step: Step, target: PersonState | null, otherId: string): 
  * once.
  */
 function absorbPerson(step: Step, target: PersonState, source: PersonState): void {
-  const { event, eventBytes, world, context, warnings } = step
+  const { event, eventBytes, repository, context, warnings } = step
   const { propertiesBytesMax } = context
   // The merge comes first, because it may fail while it reads.
-  world.merge(target, source)
+  repository.merge(target, source)
   const isHistorical = context.isHistorical === true
   // If one of the persons only has values from an import, the values from live events win.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
@@ -261,11 +263,11 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   if (result === 'refused') warnings.push(sizeWarning(event, target, context))
   target.isIdentified = true
   target.version = Math.max(target.version, source.version) + 1
-  world.update(target)
+  repository.update(target)
 }
 
 function createPerson(step: Step, seedId: string, isIdentified: boolean): PersonState {
-  const { event, eventBytes, world, context } = step
+  const { event, eventBytes, repository, context } = step
   const properties = new PropertyTable()
   const isFitting =
     event.name === '$groupidentify' ||
@@ -276,9 +278,10 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
       context.propertiesBytesMax,
       event.automatic,
     ) !== 'refused'
-  const number = world.nextPersonNumber()
+  const number = repository.nextPersonNumber()
   let uuid = personUuid(context.projectId, seedId)
-  if (world.isUuidTaken(uuid, seedId)) uuid = laterPersonUuid(context.projectId, seedId, number)
+  if (repository.isUuidTaken(uuid, seedId))
+    uuid = laterPersonUuid(context.projectId, seedId, number)
   const isImported = context.isHistorical === true
   const { timestampMs } = event
   const person = personState(
@@ -291,14 +294,14 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
     number,
     isImported,
   )
-  world.create(person, event.distinctId)
+  repository.create(person, event.distinctId)
   if (!isFitting) step.warnings.push(sizeWarning(event, person, context))
   return person
 }
 
 function applyUpdates(step: Step, person: PersonState, becomesIdentified: boolean): void {
-  const { event, eventBytes, world, context, warnings } = step
-  if (updatePerson(person, event, eventBytes, world, context, becomesIdentified)) return
+  const { event, eventBytes, repository, context, warnings } = step
+  if (updatePerson(person, event, eventBytes, repository, context, becomesIdentified)) return
   warnings.push(sizeWarning(event, person, context))
 }
 
@@ -307,7 +310,7 @@ function updatePerson(
   person: PersonState,
   event: PersonEvent,
   eventBytes: number,
-  world: PersonWorld,
+  repository: PersonRepository,
   context: PersonContext,
   becomesIdentified: boolean,
 ): boolean {
@@ -319,8 +322,8 @@ function updatePerson(
   if (result === 'changed' || isNewlyIdentified || isMovedBack) {
     if (isNewlyIdentified) person.isIdentified = true
     person.version++
-    world.update(person)
-  } else if (isNewlyLive) world.update(person)
+    repository.update(person)
+  } else if (isNewlyLive) repository.update(person)
   return result !== 'refused'
 }
 

@@ -5,7 +5,7 @@
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import type { EventCells } from '../capture/types.ts'
-import { groupState, type PersonContext, type PersonWorld } from './person-world.ts'
+import { groupState, type PersonContext, type PersonRepository } from './person-repository.ts'
 import { PropertyTable } from './property-table.ts'
 import { fillProperties, type UpdateResult, updateProperties } from './property-updates.ts'
 
@@ -30,7 +30,7 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
  */
 export function groupKeysOf(
   properties: JsonObject,
-  world: PersonWorld,
+  repository: PersonRepository,
   context: Pick<PersonContext, 'areGroupTypesClosed'>,
 ): readonly GroupKey[] {
   const groups = properties['$groups']
@@ -40,7 +40,7 @@ export function groupKeysOf(
     if (type === '' || !Object.hasOwn(groups, type)) continue
     const key = keyText(groups[type])
     if (key === null) continue
-    const typeIndex = typeIndexOf(type, world, context)
+    const typeIndex = typeIndexOf(type, repository, context)
     if (typeIndex !== -1) keys.push({ typeIndex, key })
   }
   return keys
@@ -74,15 +74,15 @@ export function identifyGroup(
   properties: JsonObject,
   timestampMs: number,
   eventBytes: number,
-  world: PersonWorld,
+  repository: PersonRepository,
   context: PersonContext,
 ): UpdateResult {
   const type = properties['$group_type']
   const key = keyText(properties['$group_key'])
   if (typeof type !== 'string' || type === '' || key === null) return 'unchanged'
-  const typeIndex = typeIndexOf(type, world, context)
+  const typeIndex = typeIndexOf(type, repository, context)
   if (typeIndex === -1) return 'unchanged'
-  const known = world.group(typeIndex, key)
+  const known = repository.group(typeIndex, key)
   const isHistorical = context.isHistorical === true
   const group =
     known ?? groupState(typeIndex, key, context.arrivedAtMs, new PropertyTable(), isHistorical)
@@ -96,8 +96,8 @@ export function identifyGroup(
   if (isEarlier) group.createdAtMs = timestampMs
   const isNewlyLive = group.isImported && !isHistorical
   if (isNewlyLive) group.isImported = false
-  if (known === null) world.createGroup(group)
-  else if (isEarlier || isNewlyLive || result === 'changed') world.updateGroup(group)
+  if (known === null) repository.createGroup(group)
+  else if (isEarlier || isNewlyLive || result === 'changed') repository.updateGroup(group)
   return result
 }
 
@@ -107,13 +107,13 @@ export function identifyGroup(
  */
 function typeIndexOf(
   type: string,
-  world: PersonWorld,
+  repository: PersonRepository,
   { areGroupTypesClosed = false }: Pick<PersonContext, 'areGroupTypesClosed'>,
 ): number {
-  const index = world.groupTypes().indexOf(type)
+  const index = repository.groupTypes().indexOf(type)
   if (index !== -1 || areGroupTypesClosed) return index
-  const free = world.freeGroupType()
-  if (free !== -1) world.addGroupType(type, free)
+  const free = repository.freeGroupType()
+  if (free !== -1) repository.addGroupType(type, free)
   return free
 }
 

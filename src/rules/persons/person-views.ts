@@ -5,7 +5,7 @@ import { timeText } from '../../base/time.ts'
 import type { GroupView } from './group-shapes.ts'
 import { chosenIdsFirst, emailOf, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
-import type { GroupState } from './person-world.ts'
+import type { GroupState } from './person-repository.ts'
 
 /** The facts that a view is built from. The ids are texts in the order of their links. */
 export interface PersonFacts {

@@ -53,7 +53,7 @@ export function memberChanges(
   shard: QueryShard,
   stored: Iterable<number>,
 ): MemberChanges {
-  const { scanner, world, context } = shard
+  const { scanner, actorSource, context } = shard
   const owners = scanner.owners(context.projectId)
   const size = Math.max(1, owners.firstPersonless)
   const behaviors = new BehaviorBits(shard, size)
@@ -63,16 +63,16 @@ export function memberChanges(
     bitOf.set(filter, 1 << bit)
   }
   const { bits } = behaviors
-  const test = world.personTest(rule, (filter): PersonTest => {
+  const test = actorSource.personTest(rule, (filter): PersonTest => {
     const mask = bitOf.get(filter) ?? 0
     return ({ number }) => ((bits[number] ?? 0) & mask) !== 0
   })
   const pace = new PacedLimits(scanner)
   const isMember = new Uint8Array(size)
   let count = 0
-  for (const number of world.numbers('created_at', false)) {
+  for (const number of actorSource.numbers('created_at', false)) {
     pace.count(PERSON_STEPS)
-    if (number >= size || !test(new LazyCandidate(number, world))) continue
+    if (number >= size || !test(new LazyCandidate(number, actorSource))) continue
     isMember[number] = 1
     count++
   }
@@ -93,16 +93,16 @@ export function memberChanges(
 /** A person whose properties are not read until a filter needs them. */
 class LazyCandidate implements PersonCandidate {
   readonly number: number
-  readonly #world: QueryShard['world']
+  readonly #actorSource: QueryShard['actorSource']
   #person: PersonCandidate | null | undefined
 
-  constructor(number: number, world: QueryShard['world']) {
+  constructor(number: number, actorSource: QueryShard['actorSource']) {
     this.number = number
-    this.#world = world
+    this.#actorSource = actorSource
   }
 
   property(key: string): unknown {
-    this.#person ??= this.#world.person(this.number)
+    this.#person ??= this.#actorSource.person(this.number)
     return this.#person?.property(key)
   }
 }

@@ -56,7 +56,7 @@ export interface QueryShard {
   readonly context: QueryContext
   readonly scanner: EventScanner
   /** The persons and groups of the project. */
-  readonly world: ActorSource
+  readonly actorSource: ActorSource
   readonly rows: EventRowSource
   /** The part of the events. Null means all events. */
   readonly part: EventPart | null

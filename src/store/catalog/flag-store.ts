@@ -23,7 +23,7 @@ import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagChangeCheck, PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
 import type { GuardEvent } from '../../rules/flags/schedule/guard-event.ts'
 import type { PendingChange } from '../../rules/flags/schedule/scheduled-change.ts'
-import type { Flag, FlagWorld } from '../../rules/flags/types.ts'
+import type { Flag, FlagRepository } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import {
@@ -112,7 +112,7 @@ export class FlagStore {
     const flags = this.#cache.project(context.projectId)
     const before = flags.stored(id)?.flag
     demand(before !== undefined, 'not_found', UNKNOWN_FLAG)
-    const draft = changeFlag(before, body, false, this.#world(context, flags))
+    const draft = changeFlag(before, body, false, this.#repository(context, flags))
     requireRoom(flags, before, { ...before, ...draft })
   }
 
@@ -186,15 +186,15 @@ export class FlagStore {
     const flags = this.flags(context.projectId)
     const before = id === null ? null : (flags.stored(id)?.flag ?? null)
     demand(id === null || before?.deleted === false, 'not_found', UNKNOWN_FLAG)
-    const world = this.#world(context, flags)
+    const repository = this.#repository(context, flags)
     const nobody = { createdById: null, lastModifiedById: null, updatedAtMs: context.nowMs }
     const { projectId } = context
     const after: Flag =
       before === null
-        ? { ...draftFlag(body, world), ...nobody, id: UNKNOWN_ID, projectId, version: 1 }
+        ? { ...draftFlag(body, repository), ...nobody, id: UNKNOWN_ID, projectId, version: 1 }
         : {
             ...before,
-            ...changeFlag(before, body, false, world),
+            ...changeFlag(before, body, false, repository),
             version: before.version + 1,
           }
     return { before, after }
@@ -295,7 +295,7 @@ export class FlagStore {
   #create(change: ProjectChange, context: FlagChangeContext, body: JsonObject): Flag {
     const { projectId, actor, nowMs } = context
     const { flags } = change
-    const draft = draftFlag(body, this.#world(context, flags))
+    const draft = draftFlag(body, this.#repository(context, flags))
     const removed = flags.deletedWithKey(draft.key)
     for (const { flag } of removed) {
       requireUnused(flag)
@@ -328,7 +328,12 @@ export class FlagStore {
     const { flags } = change
     const before = change.stored(id)?.flag
     demand(before !== undefined, 'not_found', UNKNOWN_FLAG)
-    const draft: FlagDraft = changeFlag(before, body, isKeyRequired, this.#world(context, flags))
+    const draft: FlagDraft = changeFlag(
+      before,
+      body,
+      isKeyRequired,
+      this.#repository(context, flags),
+    )
     const flag: Flag = {
       ...before,
       ...draft,
@@ -347,7 +352,7 @@ export class FlagStore {
     return flag
   }
 
-  #world({ projectId, cohort, nowMs }: FlagPlanContext, flags: ProjectFlags): FlagWorld {
+  #repository({ projectId, cohort, nowMs }: FlagPlanContext, flags: ProjectFlags): FlagRepository {
     return {
       flags: flags.flags,
       flagById: (id) => flags.stored(id)?.flag ?? null,

@@ -14,8 +14,8 @@
  */
 import { createHash } from 'node:crypto'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
+import { type GroupState, groupState } from '../../rules/persons/person-repository.ts'
 import { groupView } from '../../rules/persons/person-views.ts'
-import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, NUMBER_MAX } from '../lmdb/keys.ts'

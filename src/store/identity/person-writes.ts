@@ -2,7 +2,7 @@
  * Writes the persons of one project in a commit. A changed person is stored completely, or only its changes are stored.
  * The indexes by time, e-mail and uuid are written in the order of their keys.
  */
-import { type PersonState, personState } from '../../rules/persons/person-world.ts'
+import { type PersonState, personState } from '../../rules/persons/person-repository.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'

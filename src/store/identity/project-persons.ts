@@ -18,9 +18,9 @@ import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
   GroupState,
   PersonEvent,
+  PersonRepository,
   PersonState,
-  PersonWorld,
-} from '../../rules/persons/person-world.ts'
+} from '../../rules/persons/person-repository.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
 import type { DamageListener } from '../faults.ts'
 import { pack } from '../lmdb/codec.ts'
@@ -72,7 +72,7 @@ const NOTE_MEMORY_BYTES = 200
 const MOVED_ID_MEMORY_BYTES = 100
 
 /** The persons of one project, for the one writing thread. */
-export class ProjectPersons implements PersonWorld {
+export class ProjectPersons implements PersonRepository {
   readonly projectId: number
   readonly counters: PersonCounters
   readonly owners: ProjectOwners

@@ -6,7 +6,7 @@
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'
-import { on, onFlag, refusal, taken } from '../../fixtures/flags/flag-world.ts'
+import { on, onFlag, refusal, taken } from '../../fixtures/flags/flag-repository.ts'
 
 function person(more: JsonObject = {}): JsonObject {
   return { key: 'plan', type: 'person', value: 'pro', operator: 'exact', ...more }

@@ -15,20 +15,20 @@ import {
 import { Differences } from '../../fixtures/differences.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const world = await shareDecisions(FLAG_CASES.length)
+const repository = await shareDecisions(FLAG_CASES.length)
 
 for (const evalCase of FLAG_CASES) {
   const events = eventsOf(evalCase)
-  if (events.length > 0) await world.capture(events, evalCase.projectId)
-  await makeCohorts(world, evalCase)
-  await world.putFlags(draftsOf(evalCase), evalCase.projectId, false)
+  if (events.length > 0) await repository.capture(events, evalCase.projectId)
+  await makeCohorts(repository, evalCase)
+  await repository.putFlags(draftsOf(evalCase), evalCase.projectId, false)
 }
-await world.settled()
+await repository.settled()
 
 for (const evalCase of FLAG_CASES) {
   t.test(`case ${evalCase.id}`, async (t) => {
     const differences = new Differences()
-    await checkFlagCase(differences, world, evalCase)
+    await checkFlagCase(differences, repository, evalCase)
     t.strictSame(differences.list(), [], 'the case is decided as it says')
   })
 }

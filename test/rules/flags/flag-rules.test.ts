@@ -8,11 +8,17 @@ import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { changeFlag, draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'
-import type { Flag, FlagWorld } from '../../../src/rules/flags/types.ts'
-import { NOW_MS, onFlag, refusal, taken, worldOf } from '../../fixtures/flags/flag-world.ts'
+import type { Flag, FlagRepository } from '../../../src/rules/flags/types.ts'
+import {
+  NOW_MS,
+  onFlag,
+  refusal,
+  repositoryOf,
+  taken,
+} from '../../fixtures/flags/flag-repository.ts'
 
-function flagOf(world: FlagWorld, id: number): Flag {
-  const flag = world.flagById(id)
+function flagOf(repository: FlagRepository, id: number): Flag {
+  const flag = repository.flagById(id)
   if (flag === null) throw new Error(`there is no flag ${id}`)
   return flag
 }
@@ -149,27 +155,27 @@ t.test('alternative forms of fields are accepted', (t) => {
 })
 
 t.test('a flag cannot depend on itself or on flags that depend on it', (t) => {
-  const world = worldOf(
+  const repository = repositoryOf(
     { key: 'a' },
     { key: 'b', filters: onFlag(1) },
     { key: 'c', filters: onFlag(2) },
   )
   const change = (id: number) =>
-    refusal(() => changeFlag(flagOf(world, 1), { filters: onFlag(id) }, false, world))
+    refusal(() => changeFlag(flagOf(repository, 1), { filters: onFlag(id) }, false, repository))
   t.strictSame(change(1), ['invalid_input', 'filters'])
   t.strictSame(change(2), ['invalid_input', 'filters'])
   t.strictSame(change(3), ['invalid_input', 'filters'])
-  const free = changeFlag(flagOf(world, 3), { filters: onFlag(1) }, false, world)
+  const free = changeFlag(flagOf(repository, 3), { filters: onFlag(1) }, false, repository)
   t.strictSame(free.filters, onFlag(1))
   t.end()
 })
 
 t.test('a flag that others depend on cannot be deleted', (t) => {
   const many = Array.from({ length: 7 }, (_, index) => ({ key: `d${index}`, filters: onFlag(1) }))
-  const world = worldOf({ key: 'base' }, ...many)
+  const repository = repositoryOf({ key: 'base' }, ...many)
   const messageOf = (body: JsonObject): string => {
     try {
-      changeFlag(flagOf(world, 1), body, false, world)
+      changeFlag(flagOf(repository, 1), body, false, repository)
     } catch (error) {
       if (error instanceof ServiceError && error.attr === null && error.code === 'invalid_input') {
         return error.message
@@ -180,19 +186,19 @@ t.test('a flag that others depend on cannot be deleted', (t) => {
   for (const body of [{ deleted: true }, { active: false }]) {
     t.match(messageOf(body), /d0 \(2\), d1 \(3\), d2 \(4\), d3 \(5\), d4 \(6\) and 2 more/)
   }
-  const idle = worldOf({ key: 'base' }, { key: 'd', active: false, filters: onFlag(1) })
+  const idle = repositoryOf({ key: 'base' }, { key: 'd', active: false, filters: onFlag(1) })
   t.equal(changeFlag(flagOf(idle, 1), { deleted: true }, false, idle).deleted, true)
   t.end()
 })
 
 t.test('a flag is not enabled before the flags it depends on', (t) => {
-  const world = worldOf(
+  const repository = repositoryOf(
     { key: 'a', active: false },
     { key: 'b', active: false, filters: onFlag(1) },
   )
-  const enable = () => changeFlag(flagOf(world, 2), { active: true }, false, world)
+  const enable = () => changeFlag(flagOf(repository, 2), { active: true }, false, repository)
   t.strictSame(refusal(enable), ['invalid_input', null])
-  const ready = worldOf({ key: 'a' }, { key: 'b', active: false, filters: onFlag(1) })
+  const ready = repositoryOf({ key: 'a' }, { key: 'b', active: false, filters: onFlag(1) })
   t.equal(changeFlag(flagOf(ready, 2), { active: true }, false, ready).active, true)
   t.end()
 })
@@ -238,13 +244,13 @@ t.test('the first invalid field is reported', (t) => {
 })
 
 t.test('PUT needs the key, PATCH does not', (t) => {
-  const world = worldOf({ key: 'a' })
-  const flag = flagOf(world, 1)
+  const repository = repositoryOf({ key: 'a' })
+  const flag = flagOf(repository, 1)
   t.strictSame(
-    refusal(() => changeFlag(flag, { name: 'x' }, true, world)),
+    refusal(() => changeFlag(flag, { name: 'x' }, true, repository)),
     ['required', 'key'],
   )
-  t.equal(changeFlag(flag, { key: 'a', name: 'x' }, true, world).name, 'x')
-  t.equal(changeFlag(flag, { name: 'x' }, false, world).name, 'x')
+  t.equal(changeFlag(flag, { key: 'a', name: 'x' }, true, repository).name, 'x')
+  t.equal(changeFlag(flag, { name: 'x' }, false, repository).name, 'x')
   t.end()
 })

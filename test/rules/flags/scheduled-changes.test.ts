@@ -26,7 +26,7 @@ import {
 import type { Ramp, ScheduledChange } from '../../../src/rules/flags/schedule/scheduled-change.ts'
 import type { Flag } from '../../../src/rules/flags/types.ts'
 import { seededRandom } from '../../fixtures/event-ledger.ts'
-import { refusal, worldOf } from '../../fixtures/flags/flag-world.ts'
+import { refusal, repositoryOf } from '../../fixtures/flags/flag-repository.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 31, 12)
 const MINUTE_MS = 60_000
@@ -37,7 +37,7 @@ const at = (timeMs: number): string => new Date(timeMs).toISOString()
 
 function flagOf(more: Partial<Flag> = {}): Flag {
   const filters = { groups: [{ properties: [], rollout_percentage: 0 }] }
-  const flag = worldOf({ key: 'new-page', filters, ...more }).flagById(1)
+  const flag = repositoryOf({ key: 'new-page', filters, ...more }).flagById(1)
   if (flag === null) throw new Error('no flag')
   return flag
 }

@@ -88,7 +88,7 @@ for (const mergeCase of merges.cases) {
       for (const batch of bodies) {
         const body = JSON.stringify({ api_key: merges.env.project.api_key, batch })
         pipeline.post({ method: 'POST', path: '/batch/', body })
-        pipeline.world(merges.env.project.id).settle()
+        pipeline.repository(merges.env.project.id).settle()
       }
       const { expect } = mergeCase
       const personIds = pipeline.stored.map((event) => event['person_id'])
@@ -121,7 +121,7 @@ for (const ingestionCase of ingestion.cases) {
     for (const { request } of ingestionCase.steps) pipeline.post(request)
     const { final } = ingestionCase
     const differences = new Differences()
-    for (const { id } of env.projects) pipeline.world(id).settle()
+    for (const { id } of env.projects) pipeline.repository(id).settle()
     const { ingested = pipeline.stored.length } = final
     differences.equal(pipeline.stored.length, ingested, 'stored events')
     for (const [name, wanted, actual] of [
@@ -132,7 +132,7 @@ for (const ingestionCase of ingestion.cases) {
       if (wanted !== undefined) differences.same(mismatches(wanted, actual), [], name)
     }
     for (const [projectId, types] of Object.entries(final.group_types ?? {})) {
-      differences.same(pipeline.world(Number(projectId)).types, types, 'group types')
+      differences.same(pipeline.repository(Number(projectId)).types, types, 'group types')
     }
     t.strictSame(differences.list(), [], 'all that the case names is stored')
   })

@@ -46,16 +46,16 @@ t.test('the same events lead to the same state, whatever was evicted between the
 t.test('no event loses a distinct_id, and no distinct_id belongs to two persons', async () => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 30 }), (events) => {
-      const world = new MemoryPersons()
+      const repository = new MemoryPersons()
       const known = new Set<string>()
       for (const one of events) {
-        const { person } = apply(world, one, 0)
+        const { person } = apply(repository, one, 0)
         if (!one.isPersonless) known.add(one.distinctId)
-        if (!one.isPersonless) assert.equal(world.personOf(one.distinctId), person)
-        for (const id of world.ids()) known.add(id)
-        const linked = world.persons().flatMap(({ distinctIds }) => distinctIds)
+        if (!one.isPersonless) assert.equal(repository.personOf(one.distinctId), person)
+        for (const id of repository.ids()) known.add(id)
+        const linked = repository.persons().flatMap(({ distinctIds }) => distinctIds)
         assert.deepEqual([...linked].sort(), [...known].sort())
-        assert.ok(world.persons().every(({ distinctIds }) => distinctIds.length > 0))
+        assert.ok(repository.persons().every(({ distinctIds }) => distinctIds.length > 0))
       }
     }),
     runsOf(100),

@@ -17,8 +17,8 @@ import { SLOT_NAMES } from '../../../src/rules/persons/automatic-properties.ts'
 import { groupKeysOf, setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
 import { isIllegalId, otherIdOf } from '../../../src/rules/persons/joined-ids.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/limits.ts'
+import type { GroupState, PersonState } from '../../../src/rules/persons/person-repository.ts'
 import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
-import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
@@ -28,7 +28,7 @@ import { runsOf } from '../../fixtures/random-depth.ts'
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const HARMFUL_NAMES = ['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']
 
-/** A world that records the changes reported to it. */
+/** A repository that records the changes reported to it. */
 class WatchedPersons extends MemoryPersons {
   readonly calls: string[] = []
 
@@ -85,10 +85,10 @@ t.test('the other id of an event is text, cut like a distinct_id', async (t) => 
 })
 
 t.test('names of inherited object members are ordinary names', async (t) => {
-  const world = new MemoryPersons()
+  const repository = new MemoryPersons()
   const once = JSON.parse('{"__proto__":{"b":2},"constructor":2,"valueOf":null}') as JsonObject
   const set = JSON.parse('{"__proto__":{"a":1},"hasOwnProperty":1,"toString":"t"}') as JsonObject
-  send(world, 'first', 'u', { $set: set, $set_once: once })
+  send(repository, 'first', 'u', { $set: set, $set_once: once })
   const expected = [
     ['__proto__', { a: 1 }],
     ['hasOwnProperty', 1],
@@ -96,16 +96,20 @@ t.test('names of inherited object members are ordinary names', async (t) => {
     ['constructor', 2],
     ['valueOf', null],
   ]
-  t.strictSame([...personOf(world, 'u').properties.entries()], expected)
-  world.settle()
-  t.strictSame([...personOf(world, 'u').properties.entries()], expected, 'also when read again')
-  const { version } = personOf(world, 'u')
-  send(world, 'again', 'u', { $set: JSON.parse(JSON.stringify(set)), $set_once: once })
-  t.equal(personOf(world, 'u').version, version, 'the same values are set again')
-  send(world, 'gone', 'u', { $unset: HARMFUL_NAMES })
-  t.equal(personOf(world, 'u').properties.toJson(), '{}')
-  send(world, 'never there', 'u', { $unset: HARMFUL_NAMES })
-  t.equal(personOf(world, 'u').version, version + 1)
+  t.strictSame([...personOf(repository, 'u').properties.entries()], expected)
+  repository.settle()
+  t.strictSame(
+    [...personOf(repository, 'u').properties.entries()],
+    expected,
+    'also when read again',
+  )
+  const { version } = personOf(repository, 'u')
+  send(repository, 'again', 'u', { $set: JSON.parse(JSON.stringify(set)), $set_once: once })
+  t.equal(personOf(repository, 'u').version, version, 'the same values are set again')
+  send(repository, 'gone', 'u', { $unset: HARMFUL_NAMES })
+  t.equal(personOf(repository, 'u').properties.toJson(), '{}')
+  send(repository, 'never there', 'u', { $unset: HARMFUL_NAMES })
+  t.equal(personOf(repository, 'u').version, version + 1)
   for (const name of HARMFUL_NAMES) t.equal(new PropertyTable().get(name), undefined)
   t.notOk('a' in {}, 'nothing is polluted')
 })
@@ -126,10 +130,10 @@ t.test('automatic properties are those that readers of the event see', async (t)
     fc.property(properties, ({ event, isServer, set, setOnce }) => {
       const given = { ...event, $is_server: isServer, $set: set, $set_once: setOnce }
       const updates = personUpdates(given, 'e', false)
-      const world = new MemoryPersons()
-      send(world, 'e', 'u', given)
+      const repository = new MemoryPersons()
+      send(repository, 'e', 'u', given)
       const expected = { ...updates.setOnce, ...updates.set }
-      const found = { ...personOf(world, 'u').properties.toObject() }
+      const found = { ...personOf(repository, 'u').properties.toObject() }
       differences.ok(isSameJson(found, expected), () => JSON.stringify([given, found, expected]))
     }),
     runsOf(100),
@@ -138,59 +142,67 @@ t.test('automatic properties are those that readers of the event see', async (t)
 })
 
 t.test('$set and $unset of one name: an existing property goes, a new one stays', async (t) => {
-  const world = new MemoryPersons()
-  send(world, 'a', 'u', { $set: { old: 1 } })
+  const repository = new MemoryPersons()
+  send(repository, 'a', 'u', { $set: { old: 1 } })
   const unset = ['old', 'new', 'never', 5]
-  send(world, 'b', 'u', { $set: { old: 2, new: 2 }, $set_once: { old: 3 }, $unset: unset })
-  t.equal(personOf(world, 'u').properties.toJson(), '{"new":2}')
+  send(repository, 'b', 'u', { $set: { old: 2, new: 2 }, $set_once: { old: 3 }, $unset: unset })
+  t.equal(personOf(repository, 'u').properties.toJson(), '{"new":2}')
 })
 
 t.test('only changes are reported and counted, one for each event', async (t) => {
-  const world = new WatchedPersons()
-  send(world, 'a', 'u', { $browser: 'Chrome', $os: [{}], $set: { o: { a: [1, 2] } } })
-  send(world, 'b', 'u', { $browser: 'Chrome', $set: { o: { a: [1, 2] } }, $set_once: { o: 1 } })
-  send(world, 'c', 'u', { $os: [{}] })
-  send(world, '$exception', 'u', { $browser: 'Safari', $set: { o: 2 }, $unset: ['o'] })
-  t.strictSame([world.calls, personOf(world, 'u').version], [[], 0])
-  send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
-  t.strictSame([world.calls, personOf(world, 'u').version], [['update 1'], 1])
-  send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
-  t.strictSame([world.calls, personOf(world, 'u').version], [['update 1'], 1])
-  for (const plan of ['a', 'b', 'c']) send(world, '$set', 'w', { $set: { plan } })
-  world.calls.length = 0
-  send(world, '$identify', 'u', { $anon_distinct_id: 'w', $set: { last: true } })
-  t.strictSame(world.calls, ['merge 2 into 1', 'update 1'])
-  t.equal(personOf(world, 'w').version, 3, 'the version is one more than the larger of 1 and 2')
-  t.equal(personOf(world, 'w').properties.get('plan'), 'c')
+  const repository = new WatchedPersons()
+  send(repository, 'a', 'u', { $browser: 'Chrome', $os: [{}], $set: { o: { a: [1, 2] } } })
+  send(repository, 'b', 'u', {
+    $browser: 'Chrome',
+    $set: { o: { a: [1, 2] } },
+    $set_once: { o: 1 },
+  })
+  send(repository, 'c', 'u', { $os: [{}] })
+  send(repository, '$exception', 'u', { $browser: 'Safari', $set: { o: 2 }, $unset: ['o'] })
+  t.strictSame([repository.calls, personOf(repository, 'u').version], [[], 0])
+  send(repository, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
+  t.strictSame([repository.calls, personOf(repository, 'u').version], [['update 1'], 1])
+  send(repository, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
+  t.strictSame([repository.calls, personOf(repository, 'u').version], [['update 1'], 1])
+  for (const plan of ['a', 'b', 'c']) send(repository, '$set', 'w', { $set: { plan } })
+  repository.calls.length = 0
+  send(repository, '$identify', 'u', { $anon_distinct_id: 'w', $set: { last: true } })
+  t.strictSame(repository.calls, ['merge 2 into 1', 'update 1'])
+  t.equal(
+    personOf(repository, 'w').version,
+    3,
+    'the version is one more than the larger of 1 and 2',
+  )
+  t.equal(personOf(repository, 'w').properties.get('plan'), 'c')
 })
 
 t.test('an event may create a person whatever its name', async (t) => {
-  const world = new MemoryPersons()
-  send(world, '$exception', 'u', { $set: { a: 1 }, $browser: 'Chrome' })
-  t.equal(personOf(world, 'u').properties.get('$initial_browser'), 'Chrome')
-  send(world, '$groupidentify', 'g', { $browser: 'Chrome' })
-  t.equal(personOf(world, 'g').properties.toJson(), '{}')
+  const repository = new MemoryPersons()
+  send(repository, '$exception', 'u', { $set: { a: 1 }, $browser: 'Chrome' })
+  t.equal(personOf(repository, 'u').properties.get('$initial_browser'), 'Chrome')
+  send(repository, '$groupidentify', 'g', { $browser: 'Chrome' })
+  t.equal(personOf(repository, 'g').properties.toJson(), '{}')
 })
 
 t.test('properties may have exactly the maximum size, however they are set', async (t) => {
   const limit = PERSON_PROPERTIES_BYTES_MAX
   const fitting = 'é'.repeat((limit - '{"p":"xx"}'.length) / 2)
-  const ways: Record<string, (world: MemoryPersons, value: string) => PersonOutcome> = {
-    creation: (world, value) => send(world, 'e', 'u', { $set: { p: value } }),
-    update: (world, value) => {
-      send(world, 'e', 'u', {})
-      return send(world, 'e', 'u', { $set: { p: value } })
+  const ways: Record<string, (repository: MemoryPersons, value: string) => PersonOutcome> = {
+    creation: (repository, value) => send(repository, 'e', 'u', { $set: { p: value } }),
+    update: (repository, value) => {
+      send(repository, 'e', 'u', {})
+      return send(repository, 'e', 'u', { $set: { p: value } })
     },
-    merge: (world, value) => {
-      send(world, 'e', 'u', {})
-      send(world, 'e', 'v', { $set: { p: value.slice(0, 7) } })
-      return send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { p: value } })
+    merge: (repository, value) => {
+      send(repository, 'e', 'u', {})
+      send(repository, 'e', 'v', { $set: { p: value.slice(0, 7) } })
+      return send(repository, '$identify', 'u', { $anon_distinct_id: 'v', $set: { p: value } })
     },
   }
   for (const [way, take] of Object.entries(ways)) {
-    const world = new MemoryPersons()
-    t.strictSame(take(world, `xx${fitting}`).warnings, [], way)
-    t.equal(Buffer.byteLength(personOf(world, 'u').properties.toJson()), limit, way)
+    const repository = new MemoryPersons()
+    t.strictSame(take(repository, `xx${fitting}`).warnings, [], way)
+    t.equal(Buffer.byteLength(personOf(repository, 'u').properties.toJson()), limit, way)
     const { person, warnings } = take(new MemoryPersons(), `xxx${fitting}`)
     t.match(warnings, [{ type: 'person_properties_size_violation', details: { bytes_max: limit } }])
     t.equal(
@@ -201,42 +213,42 @@ t.test('properties may have exactly the maximum size, however they are set', asy
 })
 
 t.test('a person at the limit may change as long as it does not grow', async (t) => {
-  const world = new MemoryPersons()
+  const repository = new MemoryPersons()
   const half = 'x'.repeat(200_000)
-  send(world, 'e', 'u', { $set: { a: half, b: half, c: 'y' } })
-  const grown = send(world, 'e', 'u', { $set: { c: half }, $set_once: { d: 1 } })
+  send(repository, 'e', 'u', { $set: { a: half, b: half, c: 'y' } })
+  const grown = send(repository, 'e', 'u', { $set: { c: half }, $set_once: { d: 1 } })
   t.equal(grown.warnings.length, 1)
-  t.equal(personOf(world, 'u').properties.get('c'), 'y')
-  t.equal(personOf(world, 'u').properties.get('d'), undefined, 'the whole event is refused')
-  t.strictSame(send(world, 'e', 'u', { $set: { c: 'z' }, $unset: ['a'] }).warnings, [])
-  t.strictSame(send(world, 'e', 'u', { $set: { c: half } }).warnings, [])
-  t.equal(personOf(world, 'u').version, 2)
+  t.equal(personOf(repository, 'u').properties.get('c'), 'y')
+  t.equal(personOf(repository, 'u').properties.get('d'), undefined, 'the whole event is refused')
+  t.strictSame(send(repository, 'e', 'u', { $set: { c: 'z' }, $unset: ['a'] }).warnings, [])
+  t.strictSame(send(repository, 'e', 'u', { $set: { c: half } }).warnings, [])
+  t.equal(personOf(repository, 'u').version, 2)
 })
 
 t.test('a person above a lowered limit may shrink but not grow', async (t) => {
-  const world = new MemoryPersons()
-  send(world, 'e', 'u', { $set: { a: 'x'.repeat(500), b: 'x'.repeat(500) } })
+  const repository = new MemoryPersons()
+  send(repository, 'e', 'u', { $set: { a: 'x'.repeat(500), b: 'x'.repeat(500) } })
   const lowered = { ...context(), propertiesBytesMax: 100 }
   const apply = (properties: JsonObject) =>
-    applyEvent(event('e', 'u', properties), 600, world, lowered).warnings.length
+    applyEvent(event('e', 'u', properties), 600, repository, lowered).warnings.length
   t.equal(apply({ $unset: ['a'] }), 0)
   t.equal(apply({ $set: { c: 1 } }), 1)
   t.equal(apply({ $set: { b: 'y'.repeat(500) } }), 0)
-  t.equal(personOf(world, 'u').properties.toJson(), `{"b":"${'y'.repeat(500)}"}`)
+  t.equal(personOf(repository, 'u').properties.toJson(), `{"b":"${'y'.repeat(500)}"}`)
 })
 
 t.test('a merge that exceeds the limit keeps the properties of the surviving person', async (t) => {
-  const world = new MemoryPersons()
+  const repository = new MemoryPersons()
   const half = 'x'.repeat(300_000)
-  send(world, 'e', 'u', { $set: { a: half } })
-  send(world, 'e', 'v', { $set: { b: half } }, NOW_MS - 5)
-  const outcome = send(world, '$create_alias', 'u', { alias: 'v', $set: { c: 1 } })
+  send(repository, 'e', 'u', { $set: { a: half } })
+  send(repository, 'e', 'v', { $set: { b: half } }, NOW_MS - 5)
+  const outcome = send(repository, '$create_alias', 'u', { alias: 'v', $set: { c: 1 } })
   t.strictSame(
     outcome.warnings.map(({ type }) => type),
     ['person_properties_size_violation'],
   )
-  t.same(world.ids(), ['u', 'v'])
-  const { properties, createdAtMs, isIdentified } = personOf(world, 'v')
+  t.same(repository.ids(), ['u', 'v'])
+  const { properties, createdAtMs, isIdentified } = personOf(repository, 'v')
   t.strictSame(Object.keys(properties.toObject()), ['a', 'c'])
   t.strictSame([createdAtMs, isIdentified], [NOW_MS - 5, true])
 })
@@ -258,31 +270,31 @@ t.test(
 t.test(
   'an event without a person has the uuid of the person that may be created later',
   async (t) => {
-    const world = new MemoryPersons()
+    const repository = new MemoryPersons()
     const first = event('e', 'u', {}, NOW_MS, true)
-    const outcome = applyEvent(first, 100, world, context())
+    const outcome = applyEvent(first, 100, repository, context())
     t.equal(outcome.person, null)
     t.equal(personIdOf(outcome, first, context()), personUuid(1, 'u'))
-    t.equal(send(world, 'e', 'u', {}).person?.uuid, personUuid(1, 'u'))
+    t.equal(send(repository, 'e', 'u', {}).person?.uuid, personUuid(1, 'u'))
     for (const [ms, mode] of [
       [60_000, 'propertyless'],
       [60_001, 'force_upgrade'],
       [-1, 'propertyless'],
     ] as const) {
       const later = event('e', 'u', { $groups: { a: 'b' } }, NOW_MS + ms, true)
-      t.match(applyEvent(later, 100, world, context()), { personMode: mode, groupKeys: [] })
+      t.match(applyEvent(later, 100, repository, context()), { personMode: mode, groupKeys: [] })
     }
-    t.strictSame(world.types, [], 'and registers no group type')
+    t.strictSame(repository.types, [], 'and registers no group type')
   },
 )
 
 t.test(
   'a freed distinct_id creates another person, with the same new uuid every time',
   async (t) => {
-    const world = new MemoryPersons()
-    send(world, 'e', 'u', { $set: { a: 1 } })
-    world.deletePerson(1)
-    const { person } = send(world, 'e', 'u', {})
+    const repository = new MemoryPersons()
+    send(repository, 'e', 'u', { $set: { a: 1 } })
+    repository.deletePerson(1)
+    const { person } = send(repository, 'e', 'u', {})
     t.match(person, { number: 2, uuid: laterPersonUuid(1, 'u', 2), version: 0 })
     t.not(person?.uuid, personUuid(1, 'u'))
     t.not(laterPersonUuid(1, 'u', 2), laterPersonUuid(1, 'u', 3))
@@ -292,53 +304,53 @@ t.test(
 t.test(
   'groups: index by first appearance, keys as text, properties merged one by one',
   async (t) => {
-    const world = new WatchedPersons()
+    const repository = new WatchedPersons()
     const groups = { a: 'x', b: 5, c: true, none: null, empty: '', object: {}, list: [], '': 'k' }
-    const outcome = send(world, 'e', 'u', { $groups: groups })
-    t.strictSame(world.types, ['a', 'b', 'c'])
+    const outcome = send(repository, 'e', 'u', { $groups: groups })
+    t.strictSame(repository.types, ['a', 'b', 'c'])
     const properties: JsonObject = { k: 1 }
     setGroupProperties(properties, outcome.groupKeys)
     t.strictSame(properties, { k: 1, $group_0: 'x', $group_1: '5', $group_2: 'true' })
-    t.equal(world.groups().length, 0, 'a reference to a group does not create it')
+    t.equal(repository.groups().length, 0, 'a reference to a group does not create it')
     for (const odd of ['acme', ['acme'], null, 5]) {
-      t.strictSame(send(world, 'e', 'u', { $groups: odd }).groupKeys, [])
+      t.strictSame(send(repository, 'e', 'u', { $groups: odd }).groupKeys, [])
     }
-    identifyGroup(world, { $group_set: { n: 1, o: { x: 1 } } }, NOW_MS + 9)
-    identifyGroup(world, { $group_set: [1] })
-    world.settle()
-    t.strictSame(world.calls, [])
-    identifyGroup(world, { $group_set: { n: '1', o: { y: 1 } } })
-    identifyGroup(world, {}, NOW_MS - 9)
-    t.strictSame(world.calls, ['update group k', 'update group k'])
-    world.settle()
-    const [group, ...others] = world.groups()
+    identifyGroup(repository, { $group_set: { n: 1, o: { x: 1 } } }, NOW_MS + 9)
+    identifyGroup(repository, { $group_set: [1] })
+    repository.settle()
+    t.strictSame(repository.calls, [])
+    identifyGroup(repository, { $group_set: { n: '1', o: { y: 1 } } })
+    identifyGroup(repository, {}, NOW_MS - 9)
+    t.strictSame(repository.calls, ['update group k', 'update group k'])
+    repository.settle()
+    const [group, ...others] = repository.groups()
     t.match(group, { typeIndex: 1, key: 'k', createdAtMs: NOW_MS - 9 })
     t.equal(group?.properties.toJson(), '{"n":"1","o":{"y":1}}')
     for (const odd of [{ $group_type: '' }, { $group_type: 5 }, { $group_key: null }]) {
-      identifyGroup(world, odd)
+      identifyGroup(repository, odd)
     }
-    t.strictSame([world.types.length, others], [3, []])
-    const huge = identifyGroup(world, { $group_set: { huge: 'x'.repeat(600_000) } })
+    t.strictSame([repository.types.length, others], [3, []])
+    const huge = identifyGroup(repository, { $group_set: { huge: 'x'.repeat(600_000) } })
     t.match(huge.warnings, [{ type: 'message_size_too_large' }])
   },
 )
 
 t.test('imported events fill only the group properties that live events left unset', async (t) => {
   const DAY_MS = 86_400_000
-  const world = new MemoryPersons()
+  const repository = new MemoryPersons()
   const historical = { ...context(), isHistorical: true }
   const old = (key: string, $group_set: JsonObject, daysAgo: number): void => {
     const all = { $group_type: 'b', $group_key: key, $group_set }
     const sent = event('$groupidentify', 'g', all, NOW_MS - daysAgo * DAY_MS)
-    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
-    world.settle()
+    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), repository, historical)
+    repository.settle()
   }
   const live = (key: string, $group_set: JsonObject): void => {
-    identifyGroup(world, { $group_key: key, $group_set })
-    world.settle()
+    identifyGroup(repository, { $group_key: key, $group_set })
+    repository.settle()
   }
   const stateOf = (key: string) => {
-    const group = world.group(0, key)
+    const group = repository.group(0, key)
     const daysAgo = (NOW_MS - (group?.createdAtMs ?? 0)) / DAY_MS
     return { ...group?.properties.toObject(), daysAgo }
   }
@@ -364,36 +376,36 @@ t.test('imported events fill only the group properties that live events left uns
   const huge = { $group_type: 'b', $group_key: 'live', $group_set: { x: 'x'.repeat(600_000) } }
   const sent = event('$groupidentify', 'g', huge, NOW_MS)
   const bytes = Buffer.byteLength(JSON.stringify(sent))
-  const { warnings } = applyEvent(sent, bytes, world, historical)
+  const { warnings } = applyEvent(sent, bytes, repository, historical)
   t.match(warnings, [{ type: 'message_size_too_large' }])
   t.match(stateOf('live'), { plan: 'max', x: undefined })
 })
 
 t.test('the group type of a $groupidentify event comes after those of its $groups', async (t) => {
-  const world = new MemoryPersons()
-  identifyGroup(world, { $groups: { second: 'k' }, $group_type: 'first' })
-  t.strictSame(world.types, ['second', 'first'])
-  for (const type of ['c', 'd', 'e', 'f']) identifyGroup(world, { $group_type: type })
-  t.strictSame(world.types, ['second', 'first', 'c', 'd', 'e'])
-  t.equal(world.groups().length, 4, 'a sixth group type is stored with the event only')
+  const repository = new MemoryPersons()
+  identifyGroup(repository, { $groups: { second: 'k' }, $group_type: 'first' })
+  t.strictSame(repository.types, ['second', 'first'])
+  for (const type of ['c', 'd', 'e', 'f']) identifyGroup(repository, { $group_type: type })
+  t.strictSame(repository.types, ['second', 'first', 'c', 'd', 'e'])
+  t.equal(repository.groups().length, 4, 'a sixth group type is stored with the event only')
 })
 
 t.test('imported events fill only unset properties and never turn a person back', async (t) => {
   const DAY_MS = 86_400_000
-  const world = new MemoryPersons()
+  const repository = new MemoryPersons()
   const historical = { ...context(), isHistorical: true }
   const old = (name: string, id: string, properties: JsonObject, daysAgo: number): void => {
     const sent = event(name, id, properties, NOW_MS - daysAgo * DAY_MS)
-    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
+    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), repository, historical)
   }
   const stateOf = (id: string) => {
-    const person = world.personOf(id)
+    const person = repository.personOf(id)
     return {
       ...person?.properties.toObject(),
       daysAgo: (NOW_MS - (person?.createdAtMs ?? 0)) / DAY_MS,
     }
   }
-  send(world, 'e', 'live', {
+  send(repository, 'e', 'live', {
     $set: { plan: 'pro' },
     $set_once: { first: 'live' },
     $browser: 'Firefox',
@@ -421,13 +433,13 @@ t.test('imported events fill only unset properties and never turn a person back'
   t.same(stateOf('live'), { ...filled, daysAgo: 30 }, 'the earlier one is the initial one')
   old('e', 'live', { $browser: 'Edge' }, 40)
   t.same(stateOf('live'), { ...filled, $initial_browser: 'Edge', daysAgo: 40 }, 'in any order')
-  send(world, 'e', 'live', { $set: { plan: 'max' } })
+  send(repository, 'e', 'live', { $set: { plan: 'max' } })
   t.match(stateOf('live'), { plan: 'max', city: 'Bern' })
 
   old('e', 'past', { $set: { plan: 'free' } }, 30)
   old('e', 'past', { $set: { plan: 'pro' } }, 20)
   t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'among imported events the last one wins')
-  send(world, 'e', 'past', {})
+  send(repository, 'e', 'past', {})
   old('e', 'past', { $set: { plan: 'free' } }, 10)
   t.match(
     stateOf('past'),
@@ -436,14 +448,14 @@ t.test('imported events fill only unset properties and never turn a person back'
   )
 
   old('e', 'user', { $set: { plan: 'free' } }, 30)
-  send(world, 'e', 'anon', { $set: { plan: 'pro' } })
+  send(repository, 'e', 'anon', { $set: { plan: 'pro' } })
   old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
   t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps the live value')
 
   old('e', 'member', { $browser: 'Opera' }, 20)
   old('e', 'member', { $browser: 'Safari' }, 30)
   t.match(stateOf('member'), { $initial_browser: 'Safari', daysAgo: 30 }, 'no live event is needed')
-  send(world, 'e', 'visitor', {})
+  send(repository, 'e', 'visitor', {})
   old('$identify', 'member', { $anon_distinct_id: 'visitor' }, 50)
   t.match(stateOf('member'), { daysAgo: 50 }, 'a merge is an event of its time, too')
 })
@@ -485,28 +497,28 @@ function event(
 }
 
 function send(
-  world: MemoryPersons,
+  repository: MemoryPersons,
   name: string,
   distinctId: string,
   properties: JsonObject,
   timestampMs = NOW_MS,
 ): PersonOutcome {
   const sent = event(name, distinctId, properties, timestampMs)
-  return applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, context())
+  return applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), repository, context())
 }
 
 /** Sends `$groupidentify` for the group k of type b, unless the properties override them. */
 function identifyGroup(
-  world: MemoryPersons,
+  repository: MemoryPersons,
   properties: JsonObject,
   timestampMs = NOW_MS,
 ): PersonOutcome {
   const all = { $group_type: 'b', $group_key: 'k', ...properties }
-  return send(world, '$groupidentify', 'g', all, timestampMs)
+  return send(repository, '$groupidentify', 'g', all, timestampMs)
 }
 
-function personOf(world: MemoryPersons, distinctId: string): PersonState {
-  const person = world.personOf(distinctId)
+function personOf(repository: MemoryPersons, distinctId: string): PersonState {
+  const person = repository.personOf(distinctId)
   if (person === null) throw new Error('nobody has that id')
   return person
 }
@@ -514,9 +526,9 @@ function personOf(world: MemoryPersons, distinctId: string): PersonState {
 t.test('only valid groups are used', async (t) => {
   const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
   const groupsOf = (value: unknown): readonly unknown[] => {
-    const world = new MemoryPersons()
-    return groupKeysOf({ $groups: value }, world, {}).map(({ typeIndex, key }) => {
-      return { type: world.groupTypes()[typeIndex], key }
+    const repository = new MemoryPersons()
+    return groupKeysOf({ $groups: value }, repository, {}).map(({ typeIndex, key }) => {
+      return { type: repository.groupTypes()[typeIndex], key }
     })
   }
   t.same(groupsOf($groups), [

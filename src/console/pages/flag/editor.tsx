@@ -2,15 +2,15 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Button, Card, Choice, exact, Fields, listOf, post, TextField } from '../../kit.ts'
 import { type Draft, equalShares, moved, payloadFault, payloadOf, type Rule, renamed, sumOfShares } from './draft.ts'
+import type { FlagReferences } from './references.ts'
 import { RuleFilters } from './rule-filters.tsx'
 import { audienceOf, shareOf } from './sentences.ts'
 import { Share, VariantBar } from './share.tsx'
-import type { World } from './world.ts'
 
 interface EditorProps {
   readonly draft: Draft
   readonly set: (changes: Partial<Draft>) => void
-  readonly world: World
+  readonly references: FlagReferences
 }
 
 const FIELDS = {
@@ -22,7 +22,7 @@ const FIELDS = {
 
 /** All fields of a flag. */
 export function Editor(props: EditorProps) {
-  const { draft, set, world } = props
+  const { draft, set, references } = props
   // The tags as the reader types them. This text may end with a comma, which the list of tags would lose.
   const [tags, setTags] = useState(draft.tags.join(', '))
   const { continuity, ...others } = FIELDS
@@ -33,7 +33,7 @@ export function Editor(props: EditorProps) {
       <Card title="Flag">
         <div class="fields">
           <Fields
-            fields={world.groupType === null ? { ...others, continuity } : others}
+            fields={references.groupType === null ? { ...others, continuity } : others}
             values={{ ...draft, tags }}
             set={({ tags: words, ...changes }) => {
               if (words !== undefined) setTags(words)
@@ -46,7 +46,7 @@ export function Editor(props: EditorProps) {
   )
 }
 
-function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
+function Rules({ draft: { rules, variants }, set, references }: EditorProps) {
   const [dragged, setDragged] = useState<number | null>(null)
   const move = (from: number, to: number) => set({ rules: moved(rules, from, to) })
   return (
@@ -68,7 +68,7 @@ function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
               rule={rule}
               at={at}
               variants={variants}
-              world={world}
+              references={references}
               count={rules.length}
               drag={setDragged}
               move={(to) => move(at, to)}
@@ -84,7 +84,7 @@ function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
   )
 }
 
-interface RuleProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'world'> {
+interface RuleProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'references'> {
   readonly rule: Rule
   readonly at: number
   readonly count: number
@@ -95,7 +95,7 @@ interface RuleProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'world'> 
   readonly remove: () => void
 }
 
-function RuleFields({ rule, at, count, variants, world, drag, move, change, copy, remove }: RuleProps) {
+function RuleFields({ rule, at, count, variants, references, drag, move, change, copy, remove }: RuleProps) {
   const fixed = variants.map(({ key }) => [key, `always ${key}`] as const)
   return (
     <section class="condition" aria-label={`Rule ${at + 1}`}>
@@ -113,7 +113,7 @@ function RuleFields({ rule, at, count, variants, world, drag, move, change, copy
               ⠿
             </span>
           )}
-          {at + 1}. {audienceOf(rule, world.names)}
+          {at + 1}. {audienceOf(rule, references.names)}
         </b>
         <span class="row">
           {at > 0 && (
@@ -132,7 +132,7 @@ function RuleFields({ rule, at, count, variants, world, drag, move, change, copy
       </header>
       <RuleFilters
         filters={rule.properties ?? []}
-        world={world}
+        references={references}
         change={(properties) => change({ ...rule, properties })}
       />
       <div class="row">
@@ -145,7 +145,7 @@ function RuleFields({ rule, at, count, variants, world, drag, move, change, copy
             change={(variant) => change({ ...rule, variant: variant || null })}
           />
         )}
-        <Reach rule={rule} world={world} />
+        <Reach rule={rule} references={references} />
       </div>
     </section>
   )
@@ -154,7 +154,7 @@ function RuleFields({ rule, at, count, variants, world, drag, move, change, copy
 const REACH_PAUSE_MS = 300
 
 /** Shows how many persons or groups a rule matches, while the reader writes it. */
-export function Reach({ rule, world: { groupType, names } }: { rule: Rule } & Pick<EditorProps, 'world'>) {
+export function Reach({ rule, references: { groupType, names } }: { rule: Rule } & Pick<EditorProps, 'references'>) {
   const [words, setWords] = useState('')
   const type = groupType?.group_type_index ?? null
   const asked = JSON.stringify([rule.properties, shareOf(rule)])

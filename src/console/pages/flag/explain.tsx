@@ -18,25 +18,25 @@ import {
 } from '../../kit.ts'
 import type { Flag, Rule, RuleFilter } from './draft.ts'
 import { idOf, type Person, PersonPicker } from './person-picker.tsx'
+import type { FlagReferences, GroupType } from './references.ts'
 import { useGroupKeys } from './rule-filters.tsx'
 import { clauseOf, sentenceOf } from './sentences.ts'
-import type { GroupType, World } from './world.ts'
 
 type Explanation = Shapes['FlagExplanation']
 
 interface ExplainProps {
   readonly flag: Flag
-  readonly world: World
+  readonly references: FlagReferences
 }
 
 /** The field for a user and the answer. The URL contains the user. */
-export function Explain({ flag, world }: ExplainProps) {
+export function Explain({ flag, references }: ExplainProps) {
   const who = query.value.get('who') ?? ''
   return (
     <Card title="Test with a user">
       <div class="stack">
         <AskWho value={who} />
-        {who !== '' && <Answer key={who} flag={flag} world={world} who={who} />}
+        {who !== '' && <Answer key={who} flag={flag} references={references} who={who} />}
       </div>
     </Card>
   )
@@ -113,16 +113,16 @@ function useOwnGroups(person: Person | null) {
 }
 
 function Explained(props: ExplainedProps) {
-  const { person, world } = props
+  const { person, references } = props
   const own = useOwnGroups(person)
   // For a group type for which the reader has not chosen a group, the group of the person is used.
-  if (world.groupTypes.length > 0 && own.data === undefined && own.error === null)
+  if (references.groupTypes.length > 0 && own.data === undefined && own.error === null)
     return <Shown of={own}>{() => ''}</Shown>
   return <WithGroups {...props} own={own.data ?? {}} />
 }
 
 function WithGroups({ own, ...props }: ExplainedProps & { own: Readonly<Record<string, string>> }) {
-  const { flag, world, distinctId } = props
+  const { flag, references, distinctId } = props
   const [groups, setGroups] = useState(own)
   const given = Object.entries(groups).filter(([, key]) => key !== '')
   const asked = {
@@ -132,9 +132,9 @@ function WithGroups({ own, ...props }: ExplainedProps & { own: Readonly<Record<s
   }
   return (
     <div class="stack">
-      {world.groupTypes.length > 0 && (
+      {references.groupTypes.length > 0 && (
         <div class="row">
-          {world.groupTypes.map((type) => (
+          {references.groupTypes.map((type) => (
             <GroupChoice
               key={type.group_type}
               type={type}
@@ -166,7 +166,7 @@ function GroupChoice(props: { type: GroupType; value: string; change: (key: stri
   )
 }
 
-function Result({ answer, distinctId, person, world }: ExplainedProps & { answer: Explanation }) {
+function Result({ answer, distinctId, person, references }: ExplainedProps & { answer: Explanation }) {
   const { value, payload, conditions, person_exists: exists } = answer
   const word = value === true ? 'on' : value === false ? 'off' : value
   return (
@@ -183,7 +183,7 @@ function Result({ answer, distinctId, person, world }: ExplainedProps & { answer
       </p>
       <ol class="outcomes">
         {conditions.map((condition) => (
-          <RuleOutcome key={condition.index} condition={condition} world={world} />
+          <RuleOutcome key={condition.index} condition={condition} references={references} />
         ))}
       </ol>
     </div>
@@ -215,17 +215,17 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 
 type Outcome = Explanation['conditions'][number]
 
-function RuleOutcome({ condition, world }: { condition: Outcome; world: World }) {
+function RuleOutcome({ condition, references }: { condition: Outcome; references: FlagReferences }) {
   const { outcome, hash, rollout_percentage: share, properties, failure } = condition
   const hasShare = hash !== null && share !== null && share !== 100
   return (
     <li>
-      {sentenceOf(condition.condition as Rule, world.names)}: <b>{OUTCOMES[outcome] ?? outcome}</b>
+      {sentenceOf(condition.condition as Rule, references.names)}: <b>{OUTCOMES[outcome] ?? outcome}</b>
       {failure !== null && `, ${failure.replaceAll('_', ' ')}`}
       {hasShare && ` (at position ${(hash * 100).toFixed(1)} of 100; the rule covers the first ${share})`}
       <ul>
         {properties.map((property, at) => (
-          <FilterOutcome key={`${at} of ${properties.length}`} property={property} world={world} />
+          <FilterOutcome key={`${at} of ${properties.length}`} property={property} references={references} />
         ))}
       </ul>
     </li>
@@ -242,14 +242,14 @@ function foundBy({ value }: FilterStory, { type }: RuleFilter): string {
   return value === undefined ? 'no value is stored' : `the value is ${plain(value)}`
 }
 
-function FilterOutcome({ property, world }: { property: FilterStory; world: World }) {
+function FilterOutcome({ property, references }: { property: FilterStory; references: FlagReferences }) {
   const { passes } = property
   const filter = property.filter as RuleFilter
   const [sign, mood] = passes === true ? ['✓', 'better'] : passes === false ? ['✗', 'worse'] : ['–', 'quiet']
   const found = may('person:read') ? foundBy(property, filter) : ''
   return (
     <li class={mood}>
-      {sign} {clauseOf(filter, world.names)}
+      {sign} {clauseOf(filter, references.names)}
       {found !== '' && <span class="quiet"> ({found})</span>}
     </li>
   )

@@ -5,9 +5,9 @@
 import { useState } from 'preact/hooks'
 import { Button, Card, Got, may, time } from '../../kit.ts'
 import { type DraftFields, draftOf, type Flag } from './draft.ts'
+import type { FlagReferences } from './references.ts'
 import { Review } from './review.tsx'
 import { type LoggedChange, sentencesOfLog } from './sentences.ts'
-import type { World } from './world.ts'
 
 interface FlagActivity {
   readonly id: string
@@ -19,7 +19,7 @@ interface FlagActivity {
 
 interface HistoryProps {
   readonly flag: Flag
-  readonly world: World
+  readonly references: FlagReferences
   /** How many changes are shown. The default is 10. */
   readonly limit?: number
 }
@@ -37,13 +37,13 @@ export function History(props: HistoryProps) {
 }
 
 /** The list of changes, newest first. */
-export function Changes({ flag, world, limit = 10 }: HistoryProps) {
+export function Changes({ flag, references, limit = 10 }: HistoryProps) {
   return (
     <Got route="project/feature_flags/{id}/activity/" values={{ id: flag.id, limit }}>
       {({ results }) => (
         <ol class="history">
           {results.map((entry, at) => (
-            <Entry key={entry.id} isNewest={at === 0} entry={entry} flag={flag} world={world} />
+            <Entry key={entry.id} isNewest={at === 0} entry={entry} flag={flag} references={references} />
           ))}
         </ol>
       )}
@@ -58,7 +58,7 @@ interface EntryProps extends HistoryProps {
   readonly isNewest: boolean
 }
 
-function Entry({ entry: { activity, user, created_at: at, detail }, flag, world, isNewest }: EntryProps) {
+function Entry({ entry: { activity, user, created_at: at, detail }, flag, references, isNewest }: EntryProps) {
   const changes = detail.changes ?? []
   const restorable = changes.filter(({ field, before }) => RESTORED.includes(field) && before !== undefined)
   const canRestore = activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit
@@ -69,10 +69,12 @@ function Entry({ entry: { activity, user, created_at: at, detail }, flag, world,
         <span>
           <b>{user.email ?? user.first_name}</b> <span class="quiet">{time(at)}</span>
         </span>
-        {canRestore && <Restore label={isNewest ? 'Undo' : 'Restore'} flag={flag} world={world} changes={restorable} />}
+        {canRestore && (
+          <Restore label={isNewest ? 'Undo' : 'Restore'} flag={flag} references={references} changes={restorable} />
+        )}
       </p>
       <ul>
-        {[...(word === undefined ? [] : [word]), ...sentencesOfLog(changes, world.names)].map((words) => (
+        {[...(word === undefined ? [] : [word]), ...sentencesOfLog(changes, references.names)].map((words) => (
           <li key={words}>{words}</li>
         ))}
       </ul>
@@ -87,7 +89,7 @@ interface RestoreProps extends HistoryProps {
 }
 
 /** The dialog that reviews taking back a change. Later changes of other fields are kept. */
-function Restore({ label, flag, world, changes }: RestoreProps) {
+function Restore({ label, flag, references, changes }: RestoreProps) {
   const [isOpen, setOpen] = useState(false)
   const fields = changes.map(({ field, before }) => [field, before])
   const draft = draftOf({ ...flag, ...Object.fromEntries(fields) } as DraftFields)
@@ -98,7 +100,7 @@ function Restore({ label, flag, world, changes }: RestoreProps) {
         <Review
           flag={flag}
           draft={draft}
-          names={world.names}
+          names={references.names}
           close={() => setOpen(false)}
           saved={() => setOpen(false)}
         />

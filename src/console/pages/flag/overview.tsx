@@ -5,16 +5,16 @@ import { type Draft, draftOf, type Flag } from './draft.ts'
 import { Reach } from './editor.tsx'
 import { AskWho } from './explain.tsx'
 import { Changes } from './history.tsx'
+import type { FlagReferences } from './references.ts'
 import { Review } from './review.tsx'
 import { audienceOf, shareOf } from './sentences.ts'
 import { VariantBar } from './share.tsx'
 import { Decisions } from './usage.tsx'
 import type { Editing } from './use-draft.ts'
-import type { World } from './world.ts'
 
 interface OverviewProps {
   readonly flag: Flag
-  readonly world: World
+  readonly references: FlagReferences
   readonly editing: Editing
 }
 
@@ -64,7 +64,7 @@ function canEdit({ can_edit: isAllowed }: Flag): boolean {
   return isAllowed && may('feature_flag:write')
 }
 
-function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
+function WhoGetsIt({ flag, references }: Omit<OverviewProps, 'editing'>) {
   const draft = draftOf(flag)
   const { rules, variants } = draft
   const [reviewed, setReviewed] = useState<Draft | null>(null)
@@ -77,13 +77,13 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
           {rules.map((rule, at) => (
             <li key={`${at} of ${rules.length}`} class="rule">
               <div class="head">
-                <b>{audienceOf(rule, world.names)}</b>
+                <b>{audienceOf(rule, references.names)}</b>
                 <span class="number">
                   {rule.variant && <span class="badge">always {rule.variant}</span>} {shareOf(rule)} %
                 </span>
               </div>
               <Bar share={shareOf(rule) / 100}>
-                <Reach rule={rule} world={world} />
+                <Reach rule={rule} references={references} />
               </Bar>
             </li>
           ))}
@@ -100,14 +100,14 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
             </ul>
           </>
         )}
-        <Total flag={flag} world={world} />
+        <Total flag={flag} references={references} />
         {canEdit(flag) && <RollOut draft={draft} review={setReviewed} />}
       </div>
       {reviewed && (
         <Review
           flag={flag}
           draft={reviewed}
-          names={world.names}
+          names={references.names}
           close={() => setReviewed(null)}
           saved={() => setReviewed(null)}
         />
@@ -117,7 +117,7 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
 }
 
 /** Shows how many persons or groups get the flag. If the flag is off, shows how many would get it if it were on. */
-function Total({ flag, world: { names } }: Omit<OverviewProps, 'editing'>) {
+function Total({ flag, references: { names } }: Omit<OverviewProps, 'editing'>) {
   const body = { id: flag.id, active: true, filters: flag.filters }
   const loaded = useLoaded(`total ${flag.version} ${JSON.stringify(body)}`, (signal) =>
     post('project/feature_flags/rehearse/', {}, body, signal),

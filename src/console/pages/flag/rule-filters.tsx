@@ -6,8 +6,8 @@ import { OPERATORS } from '../../base/operators.ts'
 import { Button, Choice, get, may, plain, project, TextField, useLoaded } from '../../kit.ts'
 import type { RuleFilter } from './draft.ts'
 import { PersonPicker } from './person-picker.tsx'
+import type { FlagReferences } from './references.ts'
 import { isExcluding } from './sentences.ts'
-import type { World } from './world.ts'
 
 /** What a condition is about. `people` and `groups` are lists of identifiers. */
 type Kind = 'person' | 'people' | 'cohort' | 'flag' | 'group' | 'groups'
@@ -23,7 +23,7 @@ function kindOf({ type, key, operator = 'exact' }: RuleFilter): Kind {
 }
 
 /** Returns a new condition of a kind. The reader must still complete it. */
-function newFilter(kind: Kind, { groupType, cohorts, flags }: World): RuleFilter {
+function newFilter(kind: Kind, { groupType, cohorts, flags }: FlagReferences): RuleFilter {
   if (kind === 'cohort') return { key: 'id', type: 'cohort', operator: 'in', value: cohorts[0]?.[0] ?? '' }
   if (kind === 'flag')
     return { key: String(flags[0]?.id ?? ''), type: 'flag', operator: 'flag_evaluates_to', value: true }
@@ -35,12 +35,12 @@ function newFilter(kind: Kind, { groupType, cohorts, flags }: World): RuleFilter
 interface FiltersProps {
   readonly filters: readonly RuleFilter[]
   readonly change: (filters: readonly RuleFilter[]) => void
-  readonly world: World
+  readonly references: FlagReferences
 }
 
 /** The fields for the conditions of a rule, all of which must match, and a button that adds a condition. */
-export function RuleFilters({ filters, change, world }: FiltersProps) {
-  const isOfPersons = world.groupType === null
+export function RuleFilters({ filters, change, references }: FiltersProps) {
+  const isOfPersons = references.groupType === null
   return (
     <fieldset class="filter-list">
       <legend>Match all</legend>
@@ -49,13 +49,13 @@ export function RuleFilters({ filters, change, world }: FiltersProps) {
       )}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>
-          <FilterFields filter={filter} world={world} change={(next) => change(filters.with(at, next))} />
+          <FilterFields filter={filter} references={references} change={(next) => change(filters.with(at, next))} />
           <Button press={() => change(filters.toSpliced(at, 1))} aria-label={`Remove condition ${at + 1}`}>
             ✕
           </Button>
         </div>
       ))}
-      <Button press={() => change([...filters, newFilter(isOfPersons ? 'person' : 'group', world)])}>
+      <Button press={() => change([...filters, newFilter(isOfPersons ? 'person' : 'group', references)])}>
         + Condition
       </Button>
     </fieldset>
@@ -65,13 +65,13 @@ export function RuleFilters({ filters, change, world }: FiltersProps) {
 interface FieldsProps {
   readonly filter: RuleFilter
   readonly change: (filter: RuleFilter) => void
-  readonly world: World
+  readonly references: FlagReferences
 }
 
 function FilterFields(props: FieldsProps) {
-  const { filter, change, world } = props
+  const { filter, change, references } = props
   const kind = kindOf(filter)
-  const { groupType } = world
+  const { groupType } = references
   const ofPersons = [
     ['person', 'Person property'],
     ['people', 'Individual people'],
@@ -80,7 +80,7 @@ function FilterFields(props: FieldsProps) {
   ] as const
   const ofGroups = [
     ['group', `Property of the ${groupType?.group_type}`],
-    ['groups', `Individual ${world.names.subjects}`],
+    ['groups', `Individual ${references.names.subjects}`],
     ['flag', 'Other flag'],
   ] as const
   return (
@@ -89,7 +89,7 @@ function FilterFields(props: FieldsProps) {
         label="Condition on"
         value={kind}
         options={groupType === null ? ofPersons : ofGroups}
-        change={(chosen) => change(newFilter(chosen, world))}
+        change={(chosen) => change(newFilter(chosen, references))}
       />
       {kind === 'cohort' && <CohortFields {...props} />}
       {kind === 'flag' && <FlagFields {...props} />}
@@ -99,7 +99,7 @@ function FilterFields(props: FieldsProps) {
   )
 }
 
-function CohortFields({ filter, change, world: { cohorts, names } }: FieldsProps) {
+function CohortFields({ filter, change, references: { cohorts, names } }: FieldsProps) {
   const set = (isIn: boolean, value: unknown) =>
     change({ key: 'id', type: 'cohort', operator: isIn ? 'in' : 'not_in', value })
   const isIn = !isExcluding(filter)
@@ -127,7 +127,7 @@ function CohortFields({ filter, change, world: { cohorts, names } }: FieldsProps
   )
 }
 
-function FlagFields({ filter, change, world: { flags, names } }: FieldsProps) {
+function FlagFields({ filter, change, references: { flags, names } }: FieldsProps) {
   const chosen = flags.find(({ id }) => String(id) === filter.key)
   const known = flags.map(({ id, key }) => [String(id), key] as const)
   const isListed = chosen !== undefined || filter.key === ''
@@ -158,7 +158,7 @@ function FlagFields({ filter, change, world: { flags, names } }: FieldsProps) {
 }
 
 /** The fields for a list of identifiers of persons or groups, and a field that adds one. */
-function ListFields({ filter, change, world, isOfPersons }: FieldsProps & { isOfPersons: boolean }) {
+function ListFields({ filter, change, references, isOfPersons }: FieldsProps & { isOfPersons: boolean }) {
   const { value, operator = 'exact' } = filter
   const ids = (Array.isArray(value) ? value : [value ?? '']).map(plain).filter((id) => id !== '')
   const set = (next: readonly string[]) => change({ ...filter, value: [...new Set(next)] })
@@ -189,13 +189,19 @@ function ListFields({ filter, change, world, isOfPersons }: FieldsProps & { isOf
       {isOfPersons ? (
         <PersonPicker label="Add a person" choose={add} isRepeated />
       ) : (
-        <GroupPicker world={world} choose={add} />
+        <GroupPicker references={references} choose={add} />
       )}
     </>
   )
 }
 
-function GroupPicker({ world: { groupType }, choose }: { world: World; choose: (key: string) => void }) {
+function GroupPicker({
+  references: { groupType },
+  choose,
+}: {
+  references: FlagReferences
+  choose: (key: string) => void
+}) {
   const groups = useGroupKeys(groupType?.group_type_index ?? 0)
   return (
     <Choice
@@ -216,7 +222,7 @@ export function useGroupKeys(type: number): readonly string[] {
   return data ?? []
 }
 
-function PropertyFields({ filter, change, world: { groupType } }: FieldsProps) {
+function PropertyFields({ filter, change, references: { groupType } }: FieldsProps) {
   const { key, operator = 'exact' } = filter
   const names = usePropertyNames(groupType?.group_type_index ?? null)
   const isDate = operator.startsWith('is_date_')
@@ -257,7 +263,7 @@ function isListed(operator: string): boolean {
   return operator === 'exact' || operator === 'is_not'
 }
 
-type ValueProps = Omit<FieldsProps, 'world'>
+type ValueProps = Omit<FieldsProps, 'references'>
 
 function ValueField({ filter, change, isOfPersons }: ValueProps & { isOfPersons: boolean }) {
   const { key, operator = 'exact', value } = filter

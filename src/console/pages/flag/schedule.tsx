@@ -27,8 +27,8 @@ import {
 } from '../../kit.ts'
 import { draftOf, type Flag } from './draft.ts'
 import { hoursOf, percentagesOf, rampValue } from './ramp-plan.ts'
+import type { FlagReferences } from './references.ts'
 import { audienceOf } from './sentences.ts'
-import type { World } from './world.ts'
 
 type Change = Shapes['ScheduledChange']
 type Ramp = NonNullable<Change['ramp']>
@@ -36,20 +36,20 @@ type Look = Ramp['looks'][number]
 
 interface ScheduleProps {
   readonly flag: Flag
-  readonly world: World
+  readonly references: FlagReferences
 }
 
 /** The data is requested again after this many milliseconds, because the daemon makes changes without the reader. */
 const EVERY_MS = 5000
 
 /** The tab "Schedule" of a flag. */
-export function FlagSchedule({ flag, world }: ScheduleProps) {
+export function FlagSchedule({ flag, references }: ScheduleProps) {
   const canEdit = flag.can_edit && may('feature_flag:write')
   return (
     <div class="stack">
       {canEdit && (
         <p class="row">
-          <RollOutSafely flag={flag} world={world} />
+          <RollOutSafely flag={flag} references={references} />
           <ChangeAtTime flag={flag} />
         </p>
       )}
@@ -286,7 +286,7 @@ function RollOutSafely(props: ScheduleProps) {
   )
 }
 
-function RampForm({ flag, world, close }: ScheduleProps & { close: () => void }) {
+function RampForm({ flag, references, close }: ScheduleProps & { close: () => void }) {
   const { rules } = draftOf(flag)
   const [steps, setSteps] = useState('5, 25, 50, 100')
   const [hours, setHours] = useState('24')
@@ -321,7 +321,7 @@ function RampForm({ flag, world, close }: ScheduleProps & { close: () => void })
             label="Rule"
             value={condition}
             change={setCondition}
-            options={rules.map((rule, index) => [String(index), audienceOf(rule, world.names)] as const)}
+            options={rules.map((rule, index) => [String(index), audienceOf(rule, references.names)] as const)}
           />
         )}
         <TextField
@@ -350,7 +350,7 @@ function RampForm({ flag, world, close }: ScheduleProps & { close: () => void })
           />
         )}
         {!flag.active && <p class="notice">The first step switches the flag on.</p>}
-        {isComplete && <Preview flag={flag} payload={payload} subjects={world.names.subjects} />}
+        {isComplete && <Preview flag={flag} payload={payload} subjects={references.names.subjects} />}
       </Form>
     </Dialog>
   )

@@ -296,6 +296,6 @@ function open(
     events: (sequences) =>
       stores.reader.eventsAt(projectId, sequences, () => scanner.checkLimits()),
   }
-  const shard = { context, scanner, rows, world: persons.actorSource(projectId), part }
+  const shard = { context, scanner, rows, actorSource: persons.actorSource(projectId), part }
   return { shard, parts: { memory, counts: stores.pieceCounts } }
 }

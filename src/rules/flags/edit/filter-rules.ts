@@ -14,7 +14,7 @@ import { flagFaults } from '../flag-faults.ts'
 import { conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
 import { FLAG_FILTERS_BYTES_MAX, FLAG_GROUP_INDEX_MAX, FLAG_LISTED_VALUES_MAX } from '../limits.ts'
-import type { FlagWorld } from '../types.ts'
+import type { FlagRepository } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 
 const TEXT_OPERATORS: readonly unknown[] = [
@@ -35,17 +35,17 @@ const TEXT_OPERATORS: readonly unknown[] = [
 export function checkFilters(
   filters: JsonObject,
   ownId: number | null,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): JsonObject {
   checkStructure(filters)
-  checkMemberTypes(filters, ownId, world)
-  checkDependencies(filters, ownId, world)
+  checkMemberTypes(filters, ownId, repository)
+  checkDependencies(filters, ownId, repository)
   checkPropertyTypes(filters)
   checkVariants(filters)
-  for (const property of propertiesOf(filters)) checkProperty(property, world)
+  for (const property of propertiesOf(filters)) checkProperty(property, repository)
   checkPatternCount(filters)
   const stored = withStoredPayloads(withoutCohortNames(filters))
-  checkFaults(stored, ownId, world)
+  checkFaults(stored, ownId, repository)
   return stored
 }
 
@@ -146,10 +146,14 @@ function checkVariantStructure(multivariate: unknown): void {
  * Rejects members of a wrong type. Tenrec would ignore them, and SDKs could not decode them. A flag that is already
  * stored with such a member keeps it, so that a client can send back the filters that it has read.
  */
-function checkMemberTypes(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
+function checkMemberTypes(
+  filters: JsonObject,
+  ownId: number | null,
+  repository: FlagRepository,
+): void {
   const [first, ...others] = memberTypeFaults(filters)
   if (first === undefined) return
-  const before = ownId === null ? null : world.flagById(ownId)
+  const before = ownId === null ? null : repository.flagById(ownId)
   const known = before === null ? [] : memberTypeFaults(before.filters)
   const added = [first, ...others].find((fault) => !known.includes(fault))
   if (added !== undefined) throw invalid(added)
@@ -232,14 +236,14 @@ function variantsOf(filters: JsonObject): readonly JsonObject[] {
   return isObject(multivariate) ? objectsOf(multivariate['variants']) : []
 }
 
-function checkProperty(property: JsonObject, world: FlagWorld): void {
+function checkProperty(property: JsonObject, repository: FlagRepository): void {
   const { key, type, operator, value } = property
   const where = `property ${JSON.stringify(key)}`
   if (Array.isArray(value) && value.length > FLAG_LISTED_VALUES_MAX) {
     throw invalid(`may list at most ${FLAG_LISTED_VALUES_MAX} values for ${where}. Use a cohort`)
   }
   if (type === 'cohort') {
-    checkCohort(value, world)
+    checkCohort(value, repository)
     return
   }
   if (type === 'flag') return
@@ -269,8 +273,8 @@ function checkPatternCount(filters: JsonObject): void {
  * Rejects filters that can never match. A filter that the stored flag already contains is accepted, because a client
  * must be able to send back the filters that it has read, for example to switch the flag off.
  */
-function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
-  const before = ownId === null ? null : world.flagById(ownId)
+function checkFaults(filters: JsonObject, ownId: number | null, repository: FlagRepository): void {
+  const before = ownId === null ? null : repository.flagById(ownId)
   const found = newFault(flagFaults(filters), () =>
     before === null ? [] : flagFaults(before.filters),
   )
@@ -278,9 +282,9 @@ function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld
   throw new ServiceError(found.code, `filters: ${faultText(found)}`, { attr: 'filters' })
 }
 
-function checkCohort(value: unknown, world: FlagWorld): void {
+function checkCohort(value: unknown, repository: FlagRepository): void {
   const id = referenceOf(value)
-  const cohort = id === null ? null : world.cohort(id)
+  const cohort = id === null ? null : repository.cohort(id)
   if (cohort === null) {
     throw fault('cohort_does_not_exist', 'refers to a cohort that does not exist')
   }

@@ -8,7 +8,7 @@ import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/
 import type { AuditEntry } from '../../access/audit-entry.ts'
 import type { Actor } from '../../access/user.ts'
 import { FLAG_ROLLBACK_BYTES_MAX } from '../limits.ts'
-import type { Flag, FlagCohort, FlagWorld } from '../types.ts'
+import type { Flag, FlagCohort, FlagRepository } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import {
@@ -41,15 +41,15 @@ const CREATED_AT =
 const UNCHECKED_VERSION = -1
 
 /** Returns the flag that the body of a POST describes. Throws 400. */
-export function draftFlag(body: JsonObject, world: FlagWorld): FlagDraft {
-  const fields = readFields(body, null, true, world)
+export function draftFlag(body: JsonObject, repository: FlagRepository): FlagDraft {
+  const fields = readFields(body, null, true, repository)
   return {
     key: fields.key ?? '',
     name: '',
     filters: { groups: [{ properties: [], rollout_percentage: null }] },
     deleted: false,
     active: true,
-    createdAtMs: world.nowMs,
+    createdAtMs: repository.nowMs,
     ensureExperienceContinuity: false,
     rollbackConditions: null,
     performedRollback: null,
@@ -74,21 +74,21 @@ export function changeFlag(
   before: Flag,
   body: JsonObject,
   isKeyRequired: boolean,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): FlagDraft {
-  const fields = readFields(body, before, isKeyRequired, world)
+  const fields = readFields(body, before, isKeyRequired, repository)
   requireNoConflict(before, body)
   const { key = before.key } = fields
   const after: Flag = { ...before, ...fields }
   const filters = withRenamedEnrollment(after.filters, before.key, key)
   const changed: Flag = { ...after, filters }
-  if (changed.deleted && !before.deleted) requireNoDependents(before, world, 'delete')
+  if (changed.deleted && !before.deleted) requireNoDependents(before, repository, 'delete')
   if (before.deleted && !changed.deleted) {
-    requireFreeKey(key, before, world)
-    requireNoCircle(changed, world)
+    requireFreeKey(key, before, repository)
+    requireNoCircle(changed, repository)
   }
-  if (before.active && !changed.active) requireNoDependents(before, world, 'disable')
-  if (!before.active && changed.active) requireActiveDependencies(changed, world)
+  if (before.active && !changed.active) requireNoDependents(before, repository, 'disable')
+  if (!before.active && changed.active) requireActiveDependencies(changed, repository)
   return changed
 }
 
@@ -106,14 +106,14 @@ function readFields(
   body: JsonObject,
   before: Flag | null,
   isKeyRequired: boolean,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): Partial<FlagDraft> {
   const { analyticsDashboards: known = [] } = before ?? {}
   // The fields are checked in the order of these members.
   return present({
     name: readField(body, 'name'),
-    key: readKey(body, isKeyRequired, before, world),
-    filters: readFilters(body, before, world),
+    key: readKey(body, isKeyRequired, before, repository),
+    filters: readFilters(body, before, repository),
     deleted: readField(body, 'deleted'),
     active: readField(body, 'active'),
     createdAtMs: readCreatedAt(body),
@@ -122,7 +122,7 @@ function readFields(
     performedRollback: readRollback(body),
     tags: readField(body, 'tags'),
     evaluationContexts: readContexts(body),
-    analyticsDashboards: readDashboards(body, known, world),
+    analyticsDashboards: readDashboards(body, known, repository),
     hasEnrichedAnalytics: falseForNull(readField(body, 'has_enriched_analytics')),
     isRemoteConfiguration: falseForNull(readField(body, 'is_remote_configuration')),
     hasEncryptedPayloads: falseForNull(readField(body, 'has_encrypted_payloads')),
@@ -136,17 +136,17 @@ function readKey(
   body: JsonObject,
   isRequired: boolean,
   own: Flag | null,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): string | undefined {
   const key = readField(body, 'key')
-  if (key !== undefined) requireFreeKey(key, own, world)
+  if (key !== undefined) requireFreeKey(key, own, repository)
   else if (isRequired) throw fault('required', 'key', 'is missing')
   return key
 }
 
 /** Throws 400 `unique` if another flag of the project has the key. */
-function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
-  const other = world.flagByKey(key)
+function requireFreeKey(key: string, own: Flag | null, repository: FlagRepository): void {
+  const other = repository.flagByKey(key)
   if (other === null || other.id === own?.id) return
   throw fault('unique', 'key', `is already used by flag ${other.id}. Choose another key`)
 }
@@ -190,12 +190,12 @@ function readContexts(body: JsonObject): readonly string[] | undefined {
 function readDashboards(
   body: JsonObject,
   known: readonly number[],
-  world: FlagWorld,
+  repository: FlagRepository,
 ): readonly number[] | undefined {
   const added = readField(body, 'analytics_dashboards')
   if (added === undefined) return undefined
   for (const id of added) {
-    if (world.hasDashboard(id)) continue
+    if (repository.hasDashboard(id)) continue
     const what = `refers to dashboard ${id}, which does not exist`
     throw fault('does_not_exist', 'analytics_dashboards', what)
   }
@@ -214,7 +214,7 @@ function fault(code: ErrorCode, name: string, what: string): ServiceError {
 function readFilters(
   body: JsonObject,
   before: Flag | null,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): JsonObject | undefined {
   const filters = member(body, 'filters')
   if (filters === undefined) return undefined
@@ -227,7 +227,7 @@ function readFilters(
     throw invalidInput('filters', what)
   }
   checkFiltersSize(filters)
-  return checkFilters(filters, before?.id ?? null, world)
+  return checkFilters(filters, before?.id ?? null, repository)
 }
 
 /** Removes the members that are undefined, because the client did not send them. */

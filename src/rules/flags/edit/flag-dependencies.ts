@@ -7,7 +7,7 @@ import type { JsonObject } from '../../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../../filters/operator-names.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
 import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
-import type { Flag, FlagWorld } from '../types.ts'
+import type { Flag, FlagRepository } from '../types.ts'
 
 /**
  * Throws 400 whose `attr` is `filters` if the filters refer to another flag in an invalid form, to an unknown or
@@ -16,7 +16,7 @@ import type { Flag, FlagWorld } from '../types.ts'
 export function checkDependencies(
   filters: JsonObject,
   ownId: number | null,
-  world: FlagWorld,
+  repository: FlagRepository,
 ): void {
   const targets = new Set<number>()
   for (const { type, key, operator } of propertiesOf(filters)) {
@@ -31,7 +31,7 @@ export function checkDependencies(
     if (id === null)
       throw invalidInput('filters', 'refers to a flag by something other than its ID as `key`')
     if (id === ownId) throw invalidInput('filters', 'refers to the flag itself')
-    const target = world.flagById(id)
+    const target = repository.flagById(id)
     if (target === null || target.deleted) {
       throw invalidInput('filters', `refers to flag ${id}, which does not exist`)
     }
@@ -42,7 +42,7 @@ export function checkDependencies(
       )
     targets.add(id)
   }
-  if (ownId !== null && leadsTo(ownId, targets, world)) {
+  if (ownId !== null && leadsTo(ownId, targets, repository)) {
     throw invalidInput(
       'filters',
       'refers to a flag that depends on this one. Flags cannot depend on each other in a circle',
@@ -51,8 +51,8 @@ export function checkDependencies(
 }
 
 /** Throws 400 without an `attr` if active flags depend on a flag that is about to be disabled or deleted. */
-export function requireNoDependents(flag: Flag, world: FlagWorld, what: string): void {
-  const dependents = world.flags.filter(
+export function requireNoDependents(flag: Flag, repository: FlagRepository, what: string): void {
+  const dependents = repository.flags.filter(
     ({ id, active, filters }) =>
       id !== flag.id && active && flagReferences(filters).includes(flag.id),
   )
@@ -67,8 +67,8 @@ export function requireNoDependents(flag: Flag, world: FlagWorld, what: string):
  * Throws 400 without an `attr` if a flag that is about to be restored would depend on itself through other flags. That
  * is possible because the flags that it depends on may have been changed while it was deleted.
  */
-export function requireNoCircle(flag: Flag, world: FlagWorld): void {
-  if (!leadsTo(flag.id, flagReferences(flag.filters), world)) return
+export function requireNoCircle(flag: Flag, repository: FlagRepository): void {
+  if (!leadsTo(flag.id, flagReferences(flag.filters), repository)) return
   throw new ServiceError(
     'invalid_input',
     `Cannot restore the flag \`${flag.key}\`, because a flag that it depends on now depends on it. Flags cannot depend on each other in a circle. Change them first.`,
@@ -76,9 +76,9 @@ export function requireNoCircle(flag: Flag, world: FlagWorld): void {
 }
 
 /** Throws 400 without an `attr` if a flag that is about to be enabled depends on a disabled flag. */
-export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
+export function requireActiveDependencies(flag: Flag, repository: FlagRepository): void {
   const disabled = flagReferences(flag.filters)
-    .map((id) => world.flagById(id))
+    .map((id) => repository.flagById(id))
     .filter((target) => target !== null && !target.deleted && !target.active)
     .filter((target) => target !== null)
   if (disabled.length === 0) return
@@ -89,14 +89,14 @@ export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
 }
 
 /** Returns whether one of the flags `from` is the flag `id` or depends on it, directly or through other flags. */
-function leadsTo(id: number, from: Iterable<number>, world: FlagWorld): boolean {
+function leadsTo(id: number, from: Iterable<number>, repository: FlagRepository): boolean {
   const seen = new Set<number>()
   const rest = [...from]
   for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
     if (next === id) return true
     if (seen.has(next)) continue
     seen.add(next)
-    const flag = world.flagById(next)
+    const flag = repository.flagById(next)
     if (flag !== null && !flag.deleted) rest.push(...flagReferences(flag.filters))
   }
   return false

@@ -6,7 +6,7 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { isSameJson, type JsonObject } from '../../../base/json.ts'
 import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
-import type { Flag, FlagSet, FlagWorld } from '../types.ts'
+import type { Flag, FlagRepository, FlagSet } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 import { changeFlag, draftFlag } from './flag-changes.ts'
 import { bodyOfPortable, dependenciesOfPortable, namesIn } from './portable-flag.ts'
@@ -56,7 +56,7 @@ export function planFlags(
   nowMs: number,
   check: FlagChangeCheck = () => {},
 ): FlagsPlan {
-  const world = new PlannedWorld(set, nowMs, check)
+  const repository = new PlannedRepository(set, nowMs, check)
   const flags: PlannedFlag[] = []
   let pending = wanted
   // A change may only be possible after another change of the plan: after a dependency is created, or after a flag that
@@ -66,7 +66,7 @@ export function planFlags(
     const left: JsonObject[] = []
     for (const flag of pending) {
       try {
-        flags.push(world.apply(flag))
+        flags.push(repository.apply(flag))
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error
         faults.push({ key: String(flag['key']), detail: error.message })
@@ -74,7 +74,7 @@ export function planFlags(
       }
     }
     if (left.length === 0 || left.length === pending.length) {
-      return { flags, faults: withCircles(faults, world.missingCircles(left)) }
+      return { flags, faults: withCircles(faults, repository.missingCircles(left)) }
     }
     pending = left
   }
@@ -102,7 +102,7 @@ export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
 }
 
 /** The flags of a project as they are after those changes of a plan that were planned so far. */
-class PlannedWorld implements FlagWorld {
+class PlannedRepository implements FlagRepository {
   readonly nowMs: number
   readonly #set: FlagSet
   readonly #check: FlagChangeCheck

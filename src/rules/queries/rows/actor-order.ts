@@ -75,15 +75,15 @@ function* walked(
   actors: QueryActors | null,
   shard: QueryShard,
 ): Generator<FoundActor> {
-  const { world, scanner } = shard
+  const { actorSource, scanner } = shard
   const numbers = Uint32Array.from(actors?.persons ?? [])
   const places = new Uint32Array(largestPerson(numbers, numbers.length) + 1)
   for (const [place, number] of numbers.entries()) places[number] = place + 1
   let seen = 0
-  for (const number of world.numbers(index, isDescending)) {
+  for (const number of actorSource.numbers(index, isDescending)) {
     if (seen++ % CHECK_EVERY === 0) scanner.checkLimits()
     const place = actors === null ? 0 : (places[number] ?? 0) - 1
-    const person = actors !== null && place < 0 ? null : world.person(number)
+    const person = actors !== null && place < 0 ? null : actorSource.person(number)
     if (person !== null) yield personActor(person, place)
   }
   if (actors === null) return
@@ -101,9 +101,9 @@ function visitorsOf(actors: QueryActors, shard: QueryShard): readonly FoundActor
   return visitors.sort((left, right) => (left.id < right.id ? -1 : 1))
 }
 
-function allNumbers({ world, scanner }: QueryShard): readonly number[] {
+function allNumbers({ actorSource, scanner }: QueryShard): readonly number[] {
   const numbers: number[] = []
-  for (const number of world.numbers('created_at', true)) {
+  for (const number of actorSource.numbers('created_at', true)) {
     numbers.push(number)
     if (numbers.length % CHECK_EVERY === 0) scanner.checkLimits()
     if (numbers.length > ACTORS_SORTED_MAX) throw tooManyToSort()
@@ -197,13 +197,13 @@ function actorAt(
   { groupTypeIndex, persons, groupKeys }: QueryActors,
   shard: QueryShard,
 ): FoundActor | null {
-  const { world, scanner, context } = shard
+  const { actorSource, scanner, context } = shard
   if (groupTypeIndex !== null)
-    return groupActor(groupTypeIndex, groupKeys[place] ?? '', place, world)
+    return groupActor(groupTypeIndex, groupKeys[place] ?? '', place, actorSource)
   const number = persons[place] ?? 0
   if (number >= scanner.firstPersonless(context.projectId))
     return visitorActor(number, place, shard)
-  const person = world.person(number)
+  const person = actorSource.person(number)
   return person === null ? null : personActor(person, place)
 }
 
@@ -238,9 +238,9 @@ function groupActor(
   group_type_index: number,
   group_key: string,
   place: number,
-  world: QueryShard['world'],
+  actorSource: QueryShard['actorSource'],
 ): FoundActor {
-  const group = world.group(group_type_index, group_key)
+  const group = actorSource.group(group_type_index, group_key)
   const created_at = group?.created_at ?? null
   const properties = group?.group_properties ?? {}
   const createdAtMs = created_at === null ? null : Date.parse(created_at)

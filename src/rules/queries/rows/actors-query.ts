@@ -233,10 +233,10 @@ function foundRows(plan: ActorsPlan, actors: QueryActors | null, shard: QuerySha
 /** Returns the test for `properties` and `search`, or null if the query contains neither. */
 function actorTest(
   { filter, search }: ActorsPlan,
-  { world }: QueryShard,
+  { actorSource }: QueryShard,
 ): ((found: FoundActor) => boolean) | null {
   if (filter === null && search === '') return null
-  const personTest = filter === null ? null : world.personTest(filter)
+  const personTest = filter === null ? null : actorSource.personTest(filter)
   const contains = (value: unknown): boolean =>
     value !== undefined && value !== null && propertyText(value).toLowerCase().includes(search)
   return ({ id, person, visitorId, properties }) => {

@@ -1,14 +1,14 @@
 /**
  * Computes the persons of a few distinct_ids again from their events. So the state that a person had at each of its
- * events need not be stored. Implements the interface `PersonWorld`, as the stored persons do, but without groups.
+ * events need not be stored. Implements the interface `PersonRepository`, as the stored persons do, but without groups.
  */
 import {
   type GroupState,
   type PersonEvent,
+  type PersonRepository,
   type PersonState,
-  type PersonWorld,
   personState,
-} from '../../../rules/persons/person-world.ts'
+} from '../../../rules/persons/person-repository.ts'
 import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
@@ -20,7 +20,7 @@ interface Holder {
 }
 
 /** The persons of a replay, in memory. The rules for persons read and change them. */
-export class ReplayedPersons implements PersonWorld {
+export class ReplayedPersons implements PersonRepository {
   readonly #owners = new Map<string, Holder>()
   readonly #holders = new Map<PersonState, Holder>()
   #last = 0

@@ -23,7 +23,7 @@ import type {
 import { propertiesOfCells } from '../../../rules/capture/kernel/cells.ts'
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
-import type { PersonEvent } from '../../../rules/persons/person-world.ts'
+import type { PersonEvent } from '../../../rules/persons/person-repository.ts'
 import { ReferredTexts } from '../../catalog/referred-texts.ts'
 import { NO_GUARD, type StepGuard } from '../../faults.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'

@@ -14,7 +14,7 @@ interface OtherFlag {
 }
 
 /** The objects to which rules can refer, and their names. */
-export interface World {
+export interface FlagReferences {
   readonly names: Names
   readonly cohorts: readonly (readonly [id: number, name: string])[]
   /** The active flags of the project, without the flag of the page. */
@@ -38,8 +38,8 @@ export function pluralOf({ name_plural: plural, group_type: type }: GroupType): 
 }
 
 /** Returns the objects to which the rules of a flag can refer. The lists are empty while they load. */
-export function useWorld(flag: Flag): World {
-  const { data } = useLoaded(`flag world ${project.value.id}`, async (signal) => {
+export function useReferences(flag: Flag): FlagReferences {
+  const { data } = useLoaded(`flag references ${project.value.id}`, async (signal) => {
     const [types, cohorts, flags] = await Promise.all([
       loadGroupTypes(signal),
       may('cohort:read')

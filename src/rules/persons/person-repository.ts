@@ -1,6 +1,6 @@
 /**
- * The interface through which the rules for persons and groups read and change a project (the world), and the plain
- * data that both sides share. The implementation decides how the data is stored.
+ * The interface through which the rules for persons and groups read and change a project (the repository), and the
+ * plain data that both sides share. The implementation decides how the data is stored.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
@@ -12,7 +12,7 @@ import { PropertyTable } from './property-table.ts'
  */
 export interface PersonEvent {
   readonly name: string
-  /** The distinct_id. Reading it may create the text, so a world should find the person of an event without it. */
+  /** The distinct_id. Reading it may create the text, so a repository should find the person of an event without it. */
   readonly distinctId: string
   readonly timestampMs: number
   readonly properties: JsonObject
@@ -29,9 +29,9 @@ export interface PersonEvent {
  */
 export interface PersonState {
   /**
-   * The number under which the world stores the person and its data. Numbers begin at 1 for each project and are never
-   * reused. After a merge, the remaining person may have the number of the other person, if the other one had more
-   * distinct ids.
+   * The number under which the repository stores the person and its data. Numbers begin at 1 for each project and are
+   * never reused. After a merge, the remaining person may have the number of the other person, if the other one had
+   * more distinct ids.
    */
   number: number
   /** The integer id that the API shows: the number that the person was created with. It never changes. */
@@ -46,9 +46,9 @@ export interface PersonState {
    * The version of the person. It is 0 at the creation and increases by one with each event that changes the person.
    */
   version: number
-  /** True if the person has changed since it was last stored. Only the world reads and writes this member. */
+  /** True if the person has changed since it was last stored. Only the repository reads and writes this member. */
   isUnsaved: boolean
-  /** The bytes of memory that the world has counted for the person. Only the world uses this member. */
+  /** The bytes of memory that the repository has counted for the person. Only the repository uses this member. */
   countedBytes: number
 }
 
@@ -61,9 +61,9 @@ export interface GroupState {
   readonly properties: PropertyTable
   /** True if only events of imports have changed the group. The first live event sets it to false. */
   isImported: boolean
-  /** True if the group has changed since it was last stored. Only the world reads and writes this member. */
+  /** True if the group has changed since it was last stored. Only the repository reads and writes this member. */
   isUnsaved: boolean
-  /** The bytes of memory that the world has counted for the group. Only the world uses this member. */
+  /** The bytes of memory that the repository has counted for the group. Only the repository uses this member. */
   countedBytes: number
 }
 
@@ -72,13 +72,13 @@ export interface GroupState {
  * the changed data. As long as a person or group is neither stored nor evicted, every call returns the same object for
  * it. A call that throws must not have changed anything.
  */
-export interface PersonWorld {
+export interface PersonRepository {
   /** Returns the person that a distinct_id belongs to, or null. */
   personOf(distinctId: string): PersonState | null
   /** Returns the person that the distinct_id of the current event belongs to, or null. */
   senderOf(event: PersonEvent): PersonState | null
   /**
-   * Records the updates of an event without reading its person. The world applies them when the person is read, as
+   * Records the updates of an event without reading its person. The repository applies them when the person is read, as
    * `updateProperties` does, and raises the version by one if they change anything. Returns false and records nothing
    * if the distinct_id has no person, if the person is already in memory, or if its properties might exceed `bytesMax`.
    */
