@@ -362,7 +362,7 @@ export class SharedBlocks {
    */
   #giveUpOldest(units: number): boolean {
     const { state, entries, threads, unitCount } = this.#memory
-    // The number of the oldest spell that is still running.
+    // The oldest spell (see the top of this file) that is still running. Blocks used in it or later are not evicted.
     let oldest = this.#spell
     for (let thread = 0; thread < threads; thread++) {
       const spell = Atomics.load(state, SPELLS + thread)

@@ -120,8 +120,8 @@ export class ClickHouse {
   }
 
   #silent(cause: unknown, msMax: number): WarehouseError {
-    const why = isTimeout(cause) ? `within ${msMax} ms` : reasonOf(cause)
-    return new WarehouseError(`ClickHouse at ${this.place} does not answer: ${why}`, false, cause)
+    const why = isTimeout(cause) ? ` within ${msMax} ms` : `: ${reasonOf(cause)}`
+    return new WarehouseError(`ClickHouse at ${this.place} does not answer${why}`, false, cause)
   }
 }
 

@@ -4,7 +4,7 @@
  *
  * @lane all
  */
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -104,6 +104,9 @@ t.test('status of a daemon that is running, degraded, hanging or stopped', async
   const asked = ['--base-url', full.url]
   t.ok(await eventually(async () => (await status(...asked)).row['state'] === 'degraded'))
   t.match(await status(...asked), { exitCode: 3, row: { reasons: [/disk/] } })
+  t.match(await status(), { exitCode: 3, row: { state: 'degraded', data_dir: dataDir } })
+  // Without the file, only the setting is known, and the daemon listens on a free port.
+  rmSync(join(dataDir, 'credentials.json'))
   t.match(await status(), {
     exitCode: 3,
     row: { state: 'silent', reasons: [/listen at another address/] },

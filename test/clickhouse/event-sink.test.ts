@@ -198,6 +198,6 @@ t.test('events are copied to ClickHouse', { skip: isClickHouseMissing }, async (
       () => null,
       (error: unknown) => error,
     )
-    t.match(String(late), /does not answer: within 200 ms/)
+    t.match(String(late), /does not answer within 200 ms/)
   })
 })

@@ -1,7 +1,7 @@
 /**
- * Ranges of calendar days in the form in which the URL contains them. A day is a text such as `2026-01-31`. Both its
- * first and its last day belong to a range. Nothing here reads a clock: the caller passes the current day in the time
- * zone of the project.
+ * The date ranges of pages. In the URL, a range is a name (`mtd`), a number of days or hours (`90d`, `48h`), or two days
+ * (`2026-01-01..2026-01-31`). A range of days includes its first and its last day. Nothing here reads a clock: the
+ * caller passes the current day in the time zone of the project.
  */
 
 /** A range of days. It includes both `from` and `to`. */

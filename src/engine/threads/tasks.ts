@@ -75,8 +75,8 @@ export interface ThreadSettings {
   /** The figures of `DiskRoom`, in memory that all threads share. */
   readonly diskRoom?: Float64Array | undefined
   /**
-   * The file descriptor that holds the lock on the data directory. Undefined if free pages must not be returned to the
-   * file system.
+   * The file descriptor of the lock on the data directory. The program that releases free pages inherits it, so that the
+   * lock outlives a killed daemon. If it is undefined, no free pages are released to the file system.
    */
   readonly lockDescriptor?: number | undefined
 }

@@ -203,7 +203,9 @@ export class OidcProvider {
     )
     const { issuer: found, authorization_endpoint: login = '' } = configuration.serverMetadata()
     if (new URL(found).href !== new URL(issuer).href) {
-      throw new ProviderFault(`The provider calls itself ${JSON.stringify(found)}.`)
+      throw new ProviderFault(
+        `The issuer of the provider is ${JSON.stringify(found)}. Setting \`oidc_issuer\` must be the same address.`,
+      )
     }
     // The browser will open this URL. It must use https, unless the issuer itself uses http.
     if (!/^https:/i.test(login) && !(isPlain && /^http:/i.test(login))) {

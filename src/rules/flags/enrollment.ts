@@ -1,6 +1,6 @@
 /**
- * Early access: a person can join or leave a feature. The decision of the person takes precedence over all conditions
- * of the flag. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Early access: a person can join or leave a feature. `compiled-flag.ts` asks for this before all conditions of the
+ * flag. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { type JsonObject, objectsOf } from '../../base/json.ts'

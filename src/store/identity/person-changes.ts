@@ -400,7 +400,8 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // The number of entries of this block is not known here. It counts as full, because most blocks are full.
+        // How many entries the block has is only known from the block itself, which is not read here. So half of the
+        // largest number is assumed. The number decides when the block is rewritten (`#outdate`).
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++

@@ -1,6 +1,7 @@
 /**
- * One file of the log: `log/<number>.log`. The file is preallocated with zeros and written from its beginning by one
- * appender. It gets a new number when all of its blocks are processed. All numbers are little-endian.
+ * One file of the log: `log/<number>.log`. Its space is allocated before it is used, and one appender writes it from its
+ * beginning. When all of its blocks are processed, it is removed, or reused under a new number. The sequence numbers
+ * here count the blocks of the log, not events. All numbers are little-endian.
  *
  *   file    header, 4096 bytes:
  *             magic u32 "TNLF" | crc32 u32 of the next 24 bytes | number f64 | bytes of the file f64
@@ -11,12 +12,14 @@
  *           | blocks up to this sequence number are trimmed f64
  *           | the file before this offset was on the disk f64 | number of blocks u32 | FRAME_* bits u32
  *           | for each block: bytes as stored u32 (highest bit: deflated)
- *             | crc32 u32 of the block without its first 8 bytes | the first 8 bytes of the block
+ *             | crc32 u32 of the block without its first 8 bytes | copy of the first 8 bytes of the block
  *           | the blocks, as stored (stored-block.ts) | unused up to the next multiple of 4096
  *
  * When a file gets a number, it also gets a new random salt. Old frames, and bytes of a client at the start of a page,
- * have a different salt and cannot be mistaken for frames. The checksum of a block is the one that the block itself
- * contains (rules/capture/log-block.ts), so it is computed only once.
+ * have a different salt and cannot be mistaken for frames.
+ *
+ * The first 8 bytes of a block are its magic number and its checksum (rules/capture/log-block.ts). The frame stores the
+ * same checksum, so it is computed only once. The checksum does not cover these 8 bytes, so the frame has a copy of them.
  */
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'

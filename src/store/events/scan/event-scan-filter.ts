@@ -50,9 +50,10 @@ export interface ScanFacts {
 }
 
 /**
- * The rows of a segment that a scan is examining. Only the first `count` entries of the arrays are used, and the
- * entries with the same index belong to the same row. `places` are positions in name order, and `owners` are the owners
- * of the events.
+ * The rows of a segment that a scan is examining. Only the first `count` entries of the arrays are used. The entries
+ * with the same index belong to the same row. Scans sort the rows of a segment by the names of their events
+ * (event-scan-names.ts). An entry of `places` is the position of a row in this order. An entry of `owners` is the owner
+ * number of its event, or 0 if the event has none. `owners` is valid only after the owners have been looked up.
  */
 export interface Candidates {
   segment: ScanSegment
