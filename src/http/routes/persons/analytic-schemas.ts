@@ -181,9 +181,18 @@ const PATHS = {
   start_point: is.about(is.TEXT, 'Cuts paths, so that they begin with this item.'),
   end_point: is.about(is.TEXT, 'Cuts paths, so that they end with this item.'),
   step_limit: is.about(is.WHOLE, 'Number of items in a path. The default is 5.'),
-  path_start_key: is.about(is.TEXT, 'Finds people whose path goes on after this position and item, such as 1_/about.'),
-  path_end_key: is.about(is.TEXT, 'Finds people whose path has this position and item, such as 2_/pay.'),
-  path_dropoff_key: is.about(is.TEXT, 'Finds people whose path ends at this position and item, such as 3_/pay.'),
+  path_start_key: is.about(
+    is.TEXT,
+    'Finds people whose path goes on after this position and item, such as 1_/about.',
+  ),
+  path_end_key: is.about(
+    is.TEXT,
+    'Finds people whose path has this position and item, such as 2_/pay.',
+  ),
+  path_dropoff_key: is.about(
+    is.TEXT,
+    'Finds people whose path ends at this position and item, such as 3_/pay.',
+  ),
   funnel_paths: is.about(is.TEXT, 'The part of the funnel that the paths cover.'),
   funnel_filter: is.about(is.JSON_OBJECT, 'The funnel.'),
   ...PAGE,
