@@ -23,7 +23,7 @@ export interface DeadLetterOrigin {
 export interface DeadLetterCounts {
   readonly count: number
   readonly bytes: number
-  /** The number of letters that were discarded since the last call because a limit was reached. */
+  /** The number of letters that were discarded because a limit was reached, since these counts were last taken. */
   readonly forgotten: number
 }
 
@@ -65,7 +65,8 @@ export interface DeadLetterView {
 /** Returns a letter as lists show it. */
 export function letterView(letter: StoredDeadLetter): DeadLetterView {
   const { number, storedAtMs, projectId, step, reason, raw } = letter
-  // The event as the client sent it may contain an IP address.
+  // The bytes of the event may contain an IP address that the client sent, so they are not shown if the project stores
+  // none.
   const isPrivate = ((letter.origin?.flags ?? 0) & RECORD_IP_ANONYMIZED) !== 0
   const start = raw.subarray(0, LETTER_BODY_BYTES_MAX)
   const isCut = start.length < raw.length

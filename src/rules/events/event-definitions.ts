@@ -49,7 +49,7 @@ export interface EventFacts {
   readonly lastSequence: number
 }
 
-/** A definition that counts as deleted until a new event arrives. */
+/** A definition that a user has deleted. It is hidden until a new event with the name arrives. */
 export interface DeletedDefinition {
   readonly id: string
   /** The sequence number of the newest event of the project at the time of the deletion. */
