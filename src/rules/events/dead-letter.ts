@@ -23,7 +23,10 @@ export interface DeadLetterOrigin {
 export interface DeadLetterCounts {
   readonly count: number
   readonly bytes: number
-  /** The number of letters that were discarded because a limit was reached, since these counts were last taken. */
+  /**
+   * The number of letters that were discarded because a limit was reached. Letters that an earlier call of `takeCounts`
+   * has reported are not counted again.
+   */
   readonly forgotten: number
 }
 
