@@ -29,7 +29,10 @@ export function checkDependencies(
     }
     const id = referenceOf(key)
     if (id === null)
-      throw invalidInput('filters', 'needs the ID of a flag as `key` of every filter of the type flag')
+      throw invalidInput(
+        'filters',
+        'needs the ID of a flag as `key` of every filter of the type flag',
+      )
     if (id === ownId) {
       throw invalidInput('filters', 'refers to the flag itself. A flag cannot depend on itself')
     }

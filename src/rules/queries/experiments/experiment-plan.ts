@@ -454,7 +454,8 @@ function readOutliers(
   const outlier = readOutlier(node)
   const threshold = node.number('threshold')
   if (threshold !== null && (outlier.low ?? outlier.high) !== null) {
-    throw node.fault('threshold', 'must be left out if extreme values are cut off')
+    const bounds = '`lower_bound_percentile` or `upper_bound_percentile`'
+    throw node.fault('threshold', `must be left out if ${bounds} is sent`)
   }
   return { outliers: [outlier], threshold }
 }

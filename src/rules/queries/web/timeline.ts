@@ -137,5 +137,5 @@ function readMoment(
 ): number {
   const date = readDate(text, timezone, nowMs)
   if (date !== null) return date.exactMs
-  throw query.fault(name, 'must be a date such as 2026-01-31, or one such as -24h')
+  throw query.fault(name, 'must be a date such as 2026-01-31, or a relative one such as -24h')
 }
