@@ -42,9 +42,9 @@ export interface QueryRange extends DateRange {
    */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
   /**
-   * True if the start was requested in whole weeks, such as `-14d`. The range then also contains today, so it has one
-   * day more than whole weeks. The comparison range begins one day later than it otherwise would, so that both ranges
-   * begin on the same weekday.
+   * True if the interval is day and the start was requested in whole weeks, such as `-14d`. The range then also
+   * contains today, so it has one day more than whole weeks. The comparison range begins one day later than it
+   * otherwise would, so that both ranges begin on the same weekday.
    */
   readonly isWeekAligned: boolean
 }
