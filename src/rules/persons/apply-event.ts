@@ -251,7 +251,8 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   // The merge comes first, because it may fail while it reads.
   repository.merge(target, source)
   const isHistorical = context.isHistorical === true
-  // If one of the persons only has values from an import, the values from live events win.
+  // During an import, `target` may only have values from imported events while `source` has values from live events.
+  // Then the values of `source` win.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
   const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
   const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)
