@@ -190,8 +190,8 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers, so a new
-   * run begins to tell them apart.
+   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers. A new run
+   * (outbox-identity.ts) therefore begins, by which the two kinds of blocks can be told apart.
    */
   #giveUp(first: number): void {
     const { identity, log } = this.#options

@@ -72,8 +72,8 @@ export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
  */
 export const STATUS_LISTENED_MS = 3000
 /**
- * The time, in milliseconds, for which the stream keeps the secrets for cookieless visitors after the events. A secret
- * is created before the events of its day, and such events may still arrive after the day.
+ * The stream of the secrets for cookieless visitors keeps its messages longer than the stream of events, by this time
+ * in milliseconds. A secret is created before the events of its day, and such events may still arrive after the day.
  */
 export const SALT_DAYS_MS = 6 * 86_400_000
 /**

@@ -223,7 +223,7 @@ export interface StepGuard {
   run<T>(step: MaintenanceStep, action: () => T, projectId?: number, first?: number): T
 }
 
-/** A guard for callers that need none: it runs each step, rethrows errors, and pauses no step. */
+/** A `StepGuard` for callers that need none: it runs each step, rethrows errors, and pauses no step. */
 export const NO_GUARD: StepGuard = {
   isPaused: () => false,
   run: (_step, action) => action(),

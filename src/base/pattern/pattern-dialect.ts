@@ -100,7 +100,8 @@ function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token
   const next = tokens[at + 1]?.text ?? ''
   const afterNext = tokens[at + 2]?.text ?? ''
   if (text === '\\0') return 'has \\0, which refers back to a group. Write \\x00 for the character'
-  if (/^\\[1-9]$/.test(text)) return 'refers back to one of its groups, which has no time limit'
+  if (/^\\[1-9]$/.test(text))
+    return 'refers back to one of its groups, which can take any amount of time. Use another filter instead'
   if (!isInside) {
     if (text === '\\<' || text === '\\>') {
       return `has ${text}, which finds the edge of a word. Write ${text.slice(1)} for the character, or \\b`

@@ -130,7 +130,7 @@ export class WordShape {
     this.#replaced = new RegExp(`[^\\0-\\x7f]|[${[...this.#twins.keys()].join('')}]`, 'gu')
   }
 
-  /** Returns a text with the stand-ins. It has as many characters as the text. */
+  /** Returns a text with the stand-ins (see the top of this file). It has as many characters as the text. */
   shaped(text: string): string {
     return text.replace(this.#replaced, (character) => {
       const folded = this.#ignoresCase ? FOLDED.get(character) : undefined
@@ -143,7 +143,7 @@ export class WordShape {
     })
   }
 
-  /** Returns the tokens of the pattern with classes that do not contain the stand-ins. */
+  /** Returns the tokens of the pattern with classes that do not contain the stand-ins (see the top of this file). */
   fitted(tokens: readonly Token[]): readonly Token[] {
     return partsOf(tokens).map(({ token, ranges }) => {
       if (ranges === null || !token.isInside) return token

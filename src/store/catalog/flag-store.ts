@@ -118,8 +118,8 @@ export class FlagStore {
 
   /**
    * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted, and
-   * returns the changes in the order in which they are made. `bodyOf` is called for each change when the previous ones
-   * were made, and returns its body. Throws the errors of `plan`, of `create` and of `update`.
+   * returns the changes in the order in which they are made. `bodyOf` returns the body of a change. It is called for
+   * each change after the previous ones were made. Throws the errors of `plan`, of `create` and of `update`.
    */
   apply(
     context: FlagChangeContext,
@@ -252,7 +252,7 @@ export class FlagStore {
    */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // Reading experiments needs no time, so 0 is passed.
+    // The time is only used by changes, and the experiments are only read here. So any time will do.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)

@@ -246,8 +246,8 @@ export class KeyStore {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
     demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys. Revoke some keys first')
     const table = this.#environment.table(name)
-    // Revoked keys are sorted by age, so the newest key is never removed. Its number therefore stays in use and is not
-    // given to another key.
+    // A new key gets the highest number in the table plus 1. Only the oldest revoked keys are removed, so the highest
+    // number stays in the table, and no number is given to two keys.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }

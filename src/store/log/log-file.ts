@@ -9,7 +9,7 @@
  *           frames, each at a multiple of 4096; the last one is a closing frame if another file follows
  *   frame   magic u32 "TNFR" | crc32 u32 of the rest of this head | salt of the file
  *           | sequence number of its first block, or of the next block if it has none, f64
- *           | blocks up to this sequence number are trimmed f64
+ *           | blocks up to this number are trimmed (not needed any more) f64
  *           | the file before this offset was on the disk f64 | number of blocks u32 | FRAME_* bits u32
  *           | for each block: bytes as stored u32 (highest bit: deflated)
  *             | crc32 u32 of the block without its first 8 bytes | copy of the first 8 bytes of the block

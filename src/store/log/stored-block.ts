@@ -12,7 +12,7 @@ import { LOG_DEFLATED_BYTES_MIN } from './limits.ts'
 const SAMPLE_PART = 0.1
 /** If the whole block does not shrink to this fraction, it is stored as it is. */
 const DEFLATED_PART = 0.5
-/** The sample consists of pieces at random offsets, so that a client cannot prepare these places of a block. */
+/** The sample consists of pieces at random offsets, so that a client cannot know which bytes will be in the sample. */
 const SAMPLE_PIECES = 4
 const SAMPLE_PIECE_BYTES = 1024
 /** The fastest level finds the repetitions that matter here. */

@@ -85,7 +85,10 @@ export class ScanSeries {
     return masks
   }
 
-  /** Removes each candidate from those series whose filters it does not pass. */
+  /**
+   * Removes each candidate, that is, each row that the scan still examines, from those series whose filters it does not
+   * pass.
+   */
   restrict(candidates: Candidates): void {
     const { masks } = candidates
     for (const { bit, filter } of this.#series) {
