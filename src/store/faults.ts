@@ -145,7 +145,8 @@ const READS: ReadonlySet<string> = new Set(
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // The error says that a thread or another process could not be started.
+  // These messages of Node.js say that a thread or another process could not be started, because the system has no free
+  // file descriptor.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 

@@ -59,7 +59,7 @@ const FOLDED = new Map([
   ['\u212a', 'k'],
   ['\u017f', 's'],
 ])
-/** A group of flags that makes the rest of the pattern ignore case. */
+/** A group such as `(?i)`, which makes the rest of the pattern ignore case. */
 const IGNORES_CASE = /\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]*)?\)/
 
 /**
@@ -214,7 +214,7 @@ function mentionedIn(tokens: readonly Token[]): readonly Range[] {
     if (ranges !== null) return ranges
     const code = codeOf(text)
     if (code !== null) return [[code, code] as const]
-    // Outside of brackets, a named class stands for its letters.
+    // Outside of brackets, `[:alpha:]` is not a named class, but stands for each of its characters.
     return NAMED.test(text)
       ? [...text].map((sign): Range => [sign.charCodeAt(0), sign.charCodeAt(0)])
       : []

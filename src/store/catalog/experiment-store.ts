@@ -392,8 +392,8 @@ export class ExperimentWriter {
   }
 
   /**
-   * Deletes a saved metric. Throws 400 if an experiment uses it that is not deleted. Deleted experiments that use it
-   * lose it.
+   * Deletes a saved metric. Throws 400 if an experiment that is not deleted uses the metric. The metric is removed from
+   * deleted experiments.
    */
   #deleteSavedMetric(id: number): SavedMetric {
     const before = this.#savedMetric(id)

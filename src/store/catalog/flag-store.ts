@@ -46,7 +46,9 @@ import { SavedStore } from './saved-store.ts'
 import type { SavedEnvironment } from './saved-table.ts'
 import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
-/** The tables of dashboards to which a flag may refer. The first one has dashboards of older versions. */
+/**
+ * The tables of dashboards to which a flag may refer. The first one contains dashboards that older versions created.
+ */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'The project has no such flag.'
@@ -252,7 +254,7 @@ export class FlagStore {
    */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // The time is only used by changes, and the experiments are only read here. So any time will do.
+    // Only changes use the time, and experiments are only read here. So any time will do.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)
@@ -511,8 +513,8 @@ interface FlagUpdate {
 }
 
 /**
- * Writes the records of one change of a project's flags, and counts them. Call `store` at the end; it writes the
- * counters.
+ * Writes the records of one change of a project's flags, and gives them their numbers. Call `store` at the end. It
+ * writes the last numbers.
  */
 class ProjectChange {
   /** The flags of the project before the change. */

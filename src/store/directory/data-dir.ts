@@ -491,8 +491,8 @@ function refusal(message: string): OperatorError {
 }
 
 /**
- * Returns the folder of an outbox: the events of a partition that this machine of a cluster has accepted, until the
- * other machines have them. The folder contains a log, and the file with the name of the outbox.
+ * Returns the folder of an outbox: the events of a partition that this machine of a cluster has accepted, until enough
+ * machines have stored them. The folder contains a log, and the file with the name of the outbox.
  */
 export const outboxFolder = (dataDir: string, partition = 0): string =>
   join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)

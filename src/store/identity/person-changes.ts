@@ -98,8 +98,8 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /**
- * Returns the stored changes of a person, or null if there are none. `kept` caches where changes are stored. Throws
- * `DamagedRecordError`.
+ * Returns the stored changes of a person, or null if there are none. `kept` caches the records that say where changes
+ * are stored. Throws `DamagedRecordError`.
  */
 export function loadChanges(
   tables: ChangeTables,

@@ -284,8 +284,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * Deletes a group type with all its groups. Another type may then get its index. Groups in events up to the sequence
-   * number `lastSequence` do not count for that type.
+   * Deletes a group type with all its groups. Another type may then get its index. The groups in events up to the
+   * sequence number `lastSequence` belong to the deleted type, not to the new one.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -646,7 +646,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * The last step of a merge: from now on, `person` has the person number of the person in `entry`, which is removed.
+   * The last step of a merge: `person` gets the person number of the person in `entry`. The person in `entry` is
+   * removed.
    */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry

@@ -129,8 +129,8 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   if (pageCount === meta.lastPage + 1) return null
   try {
     if (pageCount > meta.lastPage) {
-      // There are pages after the last page. An interrupted commit may leave such pages, but the newest complete commit
-      // has not written any of them. If it has, the meta page is wrong.
+      // There are pages after the last page. An interrupted commit may leave such pages. But if the newest complete
+      // commit has written one of them, the meta page is wrong.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
         ? `its newest meta page names ${meta.lastPage} as the last page, but later pages are in use`
         : null

@@ -34,7 +34,7 @@ export const FRAME_HEAD_BYTES = 48
 export const BLOCK_ENTRY_BYTES = 16
 /** A bit of the flags of a frame: the frame is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** A bit of the flags of a frame: the frame skips sequence numbers on purpose. */
+/** A bit of the flags of a frame: the frame skips numbers of blocks on purpose, so no blocks are missing before it. */
 export const FRAME_RAISING = 2
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'

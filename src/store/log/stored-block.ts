@@ -40,8 +40,8 @@ export function storedBlock(block: Buffer, checksum: number): StoredBlock {
 }
 
 /**
- * Returns a block from its deflated form. If the bytes are damaged, returns them as they are: they do not match the
- * checksum of the block, as the bytes of any other damaged block.
+ * Returns a block from its deflated form. If the bytes are damaged, returns them as they are. Like the bytes of any
+ * other damaged block, they then do not match the checksum of the block.
  */
 export function inflateBlock(stored: Buffer): Buffer {
   try {

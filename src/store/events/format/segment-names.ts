@@ -19,8 +19,8 @@ import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
 /**
- * Added to the length of each name when all names together are compared with their limit. Otherwise, a segment could
- * list far too many short names.
+ * Added to the length of each name when all names together are compared with their limit. Otherwise, very short names
+ * would count almost nothing, and there could be too many of them.
  */
 const NAME_UNITS = 40
 /** The types that a property can have. A type is stored as its index in this list. */

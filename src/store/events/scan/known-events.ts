@@ -31,7 +31,7 @@ interface KnownProject {
   readonly moves: readonly number[]
 }
 
-/** Remembers the state of the projects that were queried last. */
+/** Caches the state of the projects that were queried last. */
 export class KnownProjects {
   readonly #segments: SegmentReader
   readonly #known = new Map<number, KnownProject>()

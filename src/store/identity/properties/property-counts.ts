@@ -41,8 +41,8 @@ export type PackedCounts = readonly (readonly [
 ])[]
 
 /**
- * Added to the length of each name when all names and values together are compared with their limit. Otherwise, there
- * could be far too many short names.
+ * Added to the length of each name when all names and values together are compared with their limit. Otherwise, very
+ * short names would count almost nothing, and there could be too many of them.
  */
 const NAME_UNITS = 40
 /**

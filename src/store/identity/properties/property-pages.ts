@@ -196,7 +196,7 @@ interface MemberChange {
   readonly place: number
 }
 
-/** The page that is changed if a name needs a new page. It has no properties yet. */
+/** The empty page to which a name is added if it needs a new page. */
 const NEW_PAGE = { place: 2, members: [] }
 
 /** Makes changes in a page. If it becomes too large, it is divided. Calls `add` for each resulting page. */
