@@ -23,7 +23,8 @@ export const CHANGING_WRITES = 2
 
 /**
  * Counts a write transaction as open while `action` runs, and returns the result of `action`. Set `isRearranging` if
- * the transaction changes nothing that a reader can see. Only environment.ts calls this function.
+ * the transaction changes nothing that a reader can see. Only environment.ts, and event-log.ts for appends to the log,
+ * call this function.
  */
 export function counted<T>(action: () => T, isRearranging: boolean): T {
   writeDepth++

@@ -2,7 +2,7 @@
  * Writes the results of processing: events, persons, warnings and dead letters. The processing thread adds events one
  * by one. `commit` writes everything that was added since the last commit, together with the position in the log, in
  * one transaction of the environment `events`. So either all of it is stored, or nothing. `maintain` erases events and
- * merges segments while the store is idle. The key formats are in keys.ts.
+ * merges segments while the store is idle. The key formats are in lmdb/keys.ts.
  *
  * After any method has thrown, the caller must close this object and open a new one, which continues after the last
  * commit. If a maintenance step has failed, the `StepGuard` prevents that it runs again immediately.
