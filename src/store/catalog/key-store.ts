@@ -106,12 +106,12 @@ export class KeyStore {
     })
   }
 
-  /** Replaces the text of a key. The old text becomes invalid. */
+  /** Replaces the text of a personal key. The old text becomes invalid. */
   roll(id: number): NewKey<PersonalKey> {
     return this.#roll('personal_keys', id, generatePersonalKey())
   }
 
-  /** Revokes a key. Revoking it again changes nothing. */
+  /** Revokes a personal key. Revoking it again changes nothing. */
   revoke(id: number): PersonalKey {
     return this.#revoke('personal_keys', id)
   }
