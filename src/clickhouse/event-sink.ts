@@ -2,8 +2,8 @@
  * Sends stored events to ClickHouse, for each project in the order of their sequence numbers. After a start, it
  * continues after the largest sequence number that ClickHouse has. But an interrupted insert may have stored its rows
  * in some month partitions and not in others. The rows of one insert span at most `BATCH_ROWS_MAX` sequence numbers, so
- * it first sends the last `BATCH_ROWS_MAX` sequence numbers again. ClickHouse merges equal rows into one, so an event
- * that is sent twice is stored once.
+ * the events with the last `BATCH_ROWS_MAX` sequence numbers are sent again first. ClickHouse merges equal rows into
+ * one, so an event that is sent twice is stored once.
  */
 
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'

@@ -29,8 +29,9 @@ export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
  */
 export const LAGGARD_MS_MAX = 300_000
 /**
- * The largest number of times that an outbox can be opened or can skip block numbers. Its block numbers have no room for
- * more. Beyond it, the start fails with a reference to docs/CLUSTER.md.
+ * The largest number of runs of an outbox. A run begins when the outbox is opened, and when a write to its log fails.
+ * The numbers that identify its blocks have no room for more runs. Beyond it, the start fails with a reference to
+ * docs/CLUSTER.md.
  * @user Cluster and ClickHouse
  */
 export const OUTBOX_RUNS_MAX = 8000
