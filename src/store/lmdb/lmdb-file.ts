@@ -1,9 +1,9 @@
 /**
  * Checks a data file before LMDB maps it. LMDB trusts the file completely. If the file is truncated or overwritten, the
  * process is killed by SIGSEGV or SIGBUS. LMDB takes an empty file for a new store. If the newest meta page is damaged,
- * LMDB silently uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites used
- * pages. The code here therefore first reads and checks the two meta pages, the length of the file and the roots of the
- * trees.
+ * LMDB silently uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites
+ * used pages. The code here therefore first reads and checks the two meta pages, the length of the file and the roots
+ * of the trees.
  *
  * A crash does not damage a meta page: a commit writes 120 bytes within one sector of one meta page, and a new file
  * gets its name only when both meta pages are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
