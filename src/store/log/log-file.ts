@@ -1,7 +1,7 @@
 /**
- * One file of the log: `log/<number>.log`. Its space is allocated before it is used, and one appender writes it from its
- * beginning. When all of its blocks are processed, it is removed, or reused under a new number. The sequence numbers
- * here count the blocks of the log, not events. All numbers are little-endian.
+ * One file of the log: `log/<number>.log`. Its space is allocated before it is used, and one appender writes it from
+ * its beginning. When all of its blocks are processed, it is removed, or reused under a new number. The sequence
+ * numbers here count the blocks of the log, not events. All numbers are little-endian.
  *
  *   file    header, 4096 bytes:
  *             magic u32 "TNLF" | crc32 u32 of the next 24 bytes | number f64 | bytes of the file f64
@@ -19,7 +19,8 @@
  * have a different salt and cannot be mistaken for frames.
  *
  * The first 8 bytes of a block are its magic number and its checksum (rules/capture/log-block.ts). The frame stores the
- * same checksum, so it is computed only once. The checksum does not cover these 8 bytes, so the frame has a copy of them.
+ * same checksum, so it is computed only once. The checksum does not cover these 8 bytes, so the frame has a copy of
+ * them.
  */
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
