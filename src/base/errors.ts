@@ -1,7 +1,7 @@
 /**
  * The table of all errors that a client can see. A code has one `type`, one HTTP status and one meaning. The text of
- * `detail` is written by the code that raises the error, and says what the client can do about it. Sources: interface
- * description, section 7; docs/compatibility/errors.md, "Errors".
+ * `detail` is written by the code that raises the error, and says what the client can do about it. Source:
+ * docs/compatibility/errors.md, "Errors".
  */
 
 /** For each code: the HTTP status and the `type` in the body. */
@@ -54,7 +54,7 @@ export const ERROR_CODES = {
 /** Every code that an error body can carry. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
-/** The JSON body of an error. All four keys are always present. Source: PostHog's API description, section 7. */
+/** The JSON body of an error. All four keys are always present. Source: docs/compatibility/errors.md, "Errors". */
 export interface ErrorBody {
   readonly type: string
   readonly code: ErrorCode

@@ -20,7 +20,7 @@ export class EventLoopLag {
     this.#clock = clock
   }
 
-  /** Starts the probe, ten times a second. It does not keep the process alive. */
+  /** Starts to measure, ten times a second. The timer does not keep the process alive. */
   start(): void {
     const startMs = this.#clock.monotonic()
     this.#dueMs = startMs + LAG_PROBE_MS

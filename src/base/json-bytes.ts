@@ -10,9 +10,14 @@ const FIRST_BYTES = 64 * 1024
  * the end.
  */
 const SLACK_BYTES = 4
-/** Longer parts are copied by the built-in function, because its call then costs less than a loop. */
+/**
+ * Parts with more bytes than this are copied by the built-in function, because its call then costs less than a loop.
+ */
 const COPIED_BYTES_MAX = 256
-/** Longer texts are encoded by the built-in function, because its call then costs less than a loop. */
+/**
+ * Texts with more UTF-16 code units than this are encoded by the built-in function, because its call then costs less
+ * than a loop.
+ */
 const ASCII_UNITS_MAX = 48
 /**
  * An integer below this has at most 15 digits. A decimal number with these digits is therefore the shortest text of its

@@ -108,13 +108,13 @@ export interface BlockShare {
   readonly bytesMax: number
 }
 
-/** A block that one thread has found. The thread may keep it after its spell. */
+/** A block that one thread has found. The thread may keep it after its spell, the time from `begin` to `end`. */
 export interface Block {
   readonly entry: number
   readonly generation: number
   /** The memory of the block, which holds its content. */
   readonly bytes: Uint8Array
-  /** The last spell in which the thread used the block. */
+  /** The last spell (see the top of this file) in which the thread used the block. */
   spell: number
 }
 
@@ -159,10 +159,10 @@ export function usedBlockBytes({ state }: BlockMemory): number {
 export class SharedBlocks {
   readonly #memory: BlockMemory
   readonly #index: number
-  /** The number of the current spell. Between two spells, the number of the last one. */
+  /** The number of the current spell, that is, of the last call of `begin`. It stays the same after `end`. */
   #spell = 0
   /**
-   * The number of the spell in which no block could be evicted. Until that spell ends, the thread stores no more
+   * The number of the spell in which no block could be evicted. Until the next `begin`, the thread stores no more
    * blocks.
    */
   #fullIn = 0
@@ -185,7 +185,10 @@ export class SharedBlocks {
     return usedBlockBytes(this.#memory)
   }
 
-  /** Begins a spell, and ends the previous spell of this thread. */
+  /**
+   * Begins a spell: until `end`, the blocks that this thread finds are not evicted. If the thread is in a spell
+   * already, that one ends.
+   */
   begin(): void {
     const { state } = this.#memory
     const own = SPELLS + this.#index
@@ -203,7 +206,7 @@ export class SharedBlocks {
     this.#isUsable = false
   }
 
-  /** Returns true if a block is still valid, and marks it as used. Call it only within a spell. */
+  /** Returns true if a block is still valid, and marks it as used. Call it only between `begin` and `end`. */
   use(block: Block): boolean {
     if (block.spell === this.#spell) return this.#isUsable
     if (!this.#isUsable) return false
@@ -217,7 +220,7 @@ export class SharedBlocks {
     return true
   }
 
-  /** Returns the block with this name, or null. Call it only within a spell. */
+  /** Returns the block with this name, or null. Call it only between `begin` and `end`. */
   find(name: Uint32Array): Block | null {
     if (!this.#isUsable || !this.#lock()) return null
     const entry = this.#find(name)
@@ -227,8 +230,8 @@ export class SharedBlocks {
   }
 
   /**
-   * Stores a copy of the concatenated parts under a name. Returns null if there is no room. Call it only within a
-   * spell.
+   * Stores a copy of the concatenated parts under a name. Returns null if there is no room. Call it only between
+   * `begin` and `end`.
    */
   put(name: Uint32Array, parts: readonly Uint8Array[]): Block | null {
     const bytes = parts.reduce((sum, { length }) => sum + length, 0)
@@ -250,8 +253,8 @@ export class SharedBlocks {
   }
 
   /**
-   * Clears the memory after a failure, unless another thread is in a spell. All blocks that threads have found become
-   * invalid.
+   * Clears the memory after a failure, unless another thread is between `begin` and `end`. All blocks that threads have
+   * found become invalid.
    */
   #repair(): boolean {
     const { state, threads } = this.#memory
@@ -357,8 +360,8 @@ export class SharedBlocks {
   }
 
   /**
-   * Evicts blocks that no current spell has used, the oldest first, until there may be room. Returns false if no block
-   * can be evicted.
+   * Evicts blocks, the oldest first, until there may be room. A block that a thread has used since its last `begin`
+   * stays until the thread calls `end`. Returns false if no block can be evicted.
    */
   #giveUpOldest(units: number): boolean {
     const { state, entries, threads, unitCount } = this.#memory
@@ -419,7 +422,7 @@ function sharedWords(count: number): Int32Array {
   return new Int32Array(new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT))
 }
 
-/** Removes all blocks. Call it only while no other thread is in a spell. */
+/** Removes all blocks. Call it only while no other thread is between `begin` and `end`. */
 function clear({ state, bits, heads, entries }: BlockMemory): void {
   for (let at = ENTRY_WORDS; at < (state[FRESH_ENTRY] ?? 0) * ENTRY_WORDS; at += ENTRY_WORDS) {
     Atomics.add(entries, at + GENERATION, 1)
@@ -439,7 +442,10 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   Atomics.store(state, IS_BROKEN, 0)
 }
 
-/** Returns true if one spell began before another. The comparison is correct although spell numbers wrap around. */
+/**
+ * Returns true if one spell (see the top of this file) began before another. The comparison is correct although spell
+ * numbers wrap around.
+ */
 function isBefore(spell: number, other: number): boolean {
   return ((spell - other) | 0) < 0
 }

@@ -116,7 +116,7 @@ class SlabSize {
   readonly #countMax: number
   readonly #free: SharedArrayBuffer[] = []
   inUse = 0
-  /** The lowest number of free slabs since the last call of `release`. So many slabs were not needed. */
+  /** The lowest number of free slabs since the last call of `release`. This number of slabs was not needed. */
   #unused = 0
 
   constructor(bodyBytesMax: number, bytes: number, countMax: number) {

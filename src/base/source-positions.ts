@@ -54,7 +54,8 @@ function mapOf(file: string): SourceMap | null {
 
 function readMap(file: string): SourceMap | null {
   try {
-    // The build wrote the file. If it is not a source map, the constructor throws, or the map has no entries.
+    // The cast is right, because the build wrote the file. If the file is damaged, the constructor throws, or the map
+    // has no entries.
     return new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')) as SourceMapPayload)
   } catch {
     return null

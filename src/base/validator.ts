@@ -39,7 +39,8 @@ export interface Shape<T> {
 /** The first fault in the input of a route. */
 export interface InputFault {
   /**
-   * The JSON Schema keyword that the value does not meet, or `null` if the value is null and the schema allows no null.
+   * The JSON Schema keyword that the value does not meet, or the text `null` if the value is null and the schema allows
+   * no null.
    */
   readonly keyword: string
   /** The names and indexes on the path to the value at fault. */

@@ -56,9 +56,10 @@ export function uuidsQuery(projectId: number, after: number): string {
 }
 
 /**
- * Returns the partition of an event, as a number such as 202511: the month of its timestamp, but at most one month
- * after the month in which it arrived. Events with much older timestamps share one partition. Clients choose the
- * timestamp freely, and could otherwise create more partitions than ClickHouse can handle.
+ * Returns the partition of the ClickHouse table to which an event belongs, as a number such as 202511: the month of its
+ * timestamp, but at most one month after the month in which it arrived. Events with much older timestamps share one
+ * partition. Clients choose the timestamp freely, and could otherwise create more partitions than ClickHouse can
+ * handle.
  */
 export function monthOf(timeMs: number, arrivedMs: number): number {
   const arrival = monthNumber(arrivedMs)
@@ -80,8 +81,8 @@ export function countQuery(condition: string): string {
 }
 
 /**
- * Returns the query for the partitions that contain rows that match a condition. For each partition, the answer has the
- * month (u32), the number of all rows (u64) and the number of matching rows (u64).
+ * Returns the query for the partitions of the table (`monthOf`) that contain rows that match a condition. For each
+ * partition, the answer has the month (u32), the number of all rows (u64) and the number of matching rows (u64).
  */
 export function monthsQuery(condition: string): string {
   return `SELECT month, count(), countIf(${condition}) AS meant FROM ${TABLE} GROUP BY month HAVING meant > 0 FORMAT RowBinary`
@@ -124,9 +125,9 @@ export function columnQuery(
 }
 
 /**
- * Returns the query for all columns that a segment may give away, in a range of events. For each event, in order, the
- * answer has a sequence number (u64), the keys and texts of its properties, and its elements. The same row may occur
- * twice.
+ * Returns the query for all columns that may be removed from the store (store/events/format/away-columns.ts), in a
+ * range of events. For each event, in order, the answer has a sequence number (u64), the keys and texts of its
+ * properties, and its elements. The same row may occur twice.
  */
 export function rowsQuery(projectId: number, from: number, to: number): string {
   return `SELECT sequence, keys, texts, elements_chain FROM ${TABLE} WHERE project = ${projectId} AND sequence >= ${from} AND sequence <= ${to} ORDER BY sequence FORMAT RowBinary`

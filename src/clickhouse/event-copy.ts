@@ -121,8 +121,8 @@ export class EventCopy {
   }
 
   /**
-   * Returns what was reported since the last call: the segments that may give columns away, and the jobs whose events
-   * ClickHouse no longer contains.
+   * Returns what was reported since the last call: the segments whose columns may now be removed from the store, and
+   * the jobs whose events ClickHouse no longer contains.
    */
   takeNews(): {
     readonly copied: readonly CopiedSegment[]

@@ -1,8 +1,9 @@
 /**
  * Sends stored events to ClickHouse, for each project in the order of their sequence numbers. After a start, it
  * continues after the largest sequence number that ClickHouse has. But an interrupted insert may have stored its rows
- * in some month partitions and not in others. Therefore it first sends as many of the last sequence numbers again as
- * one insert can span. ClickHouse merges equal rows into one, so an event that is sent twice is stored once.
+ * in some month partitions and not in others. The rows of one insert span at most `BATCH_ROWS_MAX` sequence numbers, so
+ * the events with the last `BATCH_ROWS_MAX` sequence numbers are sent again first. ClickHouse merges equal rows into
+ * one, so an event that is sent twice is stored once.
  */
 
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
@@ -135,7 +136,8 @@ export class EventSink {
       const before = this.#encoder.bytes
       const segment = this.#options.store.segmentOf(projectId, through + 1)
       const { isAway, firstSequence, rows } = segment.view.summary
-      // A segment that was given away is not sent. Its events are in ClickHouse and were compared.
+      // If columns of the segment were removed from the store, its events are not sent: they are in ClickHouse and were
+      // compared.
       if (isAway) through = Math.min(end, firstSequence + rows - 1)
       else through = this.#encoder.add(segment, through, end)
       bytes = Math.max(bytes, this.#encoder.bytes - before)

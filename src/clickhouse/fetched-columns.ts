@@ -1,6 +1,6 @@
 /**
- * Fetches columns that segments have given away to ClickHouse. If segments are read in order, it reads ahead: each
- * fetch covers four times as many rows as the fetch before.
+ * Fetches columns from ClickHouse that were removed from the store (store/events/format/away-columns.ts). If segments
+ * are read in order, it reads ahead: each fetch covers four times as many rows as the fetch before.
  */
 import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
 import { findColumnsIn } from '../store/events/read/segment-texts.ts'
@@ -25,14 +25,14 @@ export interface WaitingAsker {
 }
 
 /**
- * Lets this thread read columns that segments have given away. The connection to ClickHouse is opened when the first
- * such column is needed.
+ * Lets this thread read columns that were removed from the store and are only in ClickHouse. The connection to
+ * ClickHouse is opened when the first such column is needed.
  */
 export function openColumns(address: string): void {
   findColumnsIn(new FetchedColumns(new BlockingClient(address)))
 }
 
-/** Finds columns that segments have given away, for one thread. */
+/** Finds columns that were removed from the store and are only in ClickHouse, for one thread. */
 export class FetchedColumns implements ColumnSource {
   readonly #door: WaitingAsker
   readonly #ranges = new Map<string, FetchedRange>()

@@ -44,8 +44,9 @@ export const AHEAD_BYTES_MAX = 128 * 1024 * 1024
  */
 export const COMPARE_AGAIN_MS = 600_000
 /**
- * The time, in milliseconds, that must pass after ClickHouse has confirmed an event before the store may remove the
- * event. By then, the kernel of its machine has written it to the disk, which takes at most 35 s.
+ * The time, in milliseconds, that must pass after ClickHouse has confirmed an event before the store may remove columns
+ * of the event. By then, the kernel of the machine with ClickHouse has written the event to the disk, which takes at
+ * most 35 s.
  */
 export const COPY_SETTLED_MS = 36_000
 /** The time for which `tenrec doctor` waits for ClickHouse. After it, the check fails. */

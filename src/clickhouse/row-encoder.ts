@@ -46,8 +46,8 @@ export class RowEncoder {
 
   /**
    * Adds the events of a segment with sequence numbers above `after`, up to `through`, until the insert is full.
-   * Returns the sequence number up to which it got. Erased events are skipped. Throws `DamagedRecordError`. Cost: about
-   * 4 us for an event with 25 properties.
+   * Returns the sequence number up to which events were added. Erased events are skipped. Throws `DamagedRecordError`.
+   * Cost: about 4 us for an event with 25 properties.
    */
   add(segment: SegmentTexts, after: number, through: number): number {
     const { view } = segment

@@ -190,8 +190,8 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers, so a new
-   * run begins to tell them apart.
+   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers. A new run
+   * (outbox-identity.ts) therefore begins, by which the two kinds of blocks can be told apart.
    */
   #giveUp(first: number): void {
     const { identity, log } = this.#options
@@ -354,7 +354,7 @@ export class AcceptingOutbox {
   /**
    * Handles the report of a replica: drops the blocks that enough replicas have stored. If further replicas still make
    * progress, it waits some time for them. Brokers may lose messages that they have confirmed. A replica that has read
-   * the whole stream then still lacks a block. In this case, it sends the block again.
+   * the whole stream then still lacks a block. In this case, the outbox sends the block again.
    */
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options

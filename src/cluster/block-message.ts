@@ -10,7 +10,8 @@
  *
  * **Places** identify the blocks of an edge: `run * 2^40 + number`. `number` is the block's number in the outbox. If an
  * edge is killed while it sends a block, the stream may have the block while the log of the outbox does not. The next
- * block then gets the same number. The run tells these two blocks apart: each start of the outbox begins a new run.
+ * block then gets the same number. The run tells these two blocks apart: each start of the outbox begins a new run, and
+ * so does a failed append to its log.
  */
 import { brotliDecompressSync, constants, createBrotliCompress } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'

@@ -57,7 +57,10 @@ export class HandedLog implements LogReader {
   #last = 0
   /** The stream position of the last block that was read. */
   #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
-  /** The newest place of each edge among the blocks that were read since the last commit. */
+  /**
+   * For each edge, the place (block-message.ts) of its newest block among the blocks that were read since the last
+   * commit.
+   */
   #places: Record<string, number> = {}
 
   constructor(channel: string) {

@@ -10,7 +10,10 @@ import type { ErrorBody } from '../base/errors.ts'
 import type { WantedFacts } from '../engine/front/decisions.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 
-/** The subject for requests to the holders of a partition. The brokers give each request to one member of the group. */
+/**
+ * The subjects for requests to the holders of a partition, and the name of the group that the holders form. The brokers
+ * give each request to one member of the group.
+ */
 export const HOLDERS = {
   of: (partition: number) => `tenrec.holders.${partition}`,
   group: 'holders',

@@ -191,7 +191,10 @@ export class HolderService {
           if (work.isUnwanted) cancel()
         })
       default:
-        throw new ServiceError('invalid_input', 'The machine does not know this request.')
+        throw new ServiceError(
+          'invalid_input',
+          'The machine that stores this project cannot answer this request. Run the same version of Tenrec on all machines.',
+        )
     }
   }
 
@@ -227,7 +230,7 @@ async function runCall(
   if (!STORE_CALLS.has(name)) {
     throw new ServiceError(
       'invalid_input',
-      'The machine does not answer this request for other machines.',
+      'The machine that stores this project does not answer this request for another machine. Run the same version of Tenrec on all machines.',
     )
   }
   if (name === 'query') {

@@ -29,8 +29,9 @@ export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
  */
 export const LAGGARD_MS_MAX = 300_000
 /**
- * The largest number of times that an outbox can be opened or can skip block numbers. Its block numbers have no room for
- * more. Beyond it, the start fails with a reference to docs/CLUSTER.md.
+ * The largest number of runs of an outbox. A run begins when the outbox is opened, and when a write to its log fails.
+ * The numbers that identify its blocks have no room for more runs. Beyond it, the start fails with a reference to
+ * docs/CLUSTER.md.
  * @user Cluster and ClickHouse
  */
 export const OUTBOX_RUNS_MAX = 8000
@@ -72,8 +73,8 @@ export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
  */
 export const STATUS_LISTENED_MS = 3000
 /**
- * The time, in milliseconds, for which the stream keeps the secrets for cookieless visitors after the events. A secret
- * is created before the events of its day, and such events may still arrive after the day.
+ * The stream of the secrets for cookieless visitors keeps its messages longer than the stream of events, by this time
+ * in milliseconds. A secret is created before the events of its day, and such events may still arrive after the day.
  */
 export const SALT_DAYS_MS = 6 * 86_400_000
 /**

@@ -70,7 +70,7 @@ const MISSING_MS = 1000
  * `#note`. Brokers store the list at most every two seconds, so one attempt may not be enough.
  */
 const NOTED_TIMES = 3
-/** The longest time, in milliseconds, for which closing a connection may take. */
+/** The longest time, in milliseconds, that closing a connection may take. */
 const CLOSE_MS = 1000
 /** If the stream has further messages, but this node has received none for this time, the node subscribes again. */
 const STALLED_MS = 3000

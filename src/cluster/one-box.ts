@@ -1,8 +1,8 @@
 /**
- * Turns a single machine into a cluster node, and back. The blocks that a single machine has accepted get numbers of
- * its outbox, so every replica must have them. A replica that was not restored from a backup of that machine finds that
- * these blocks are missing, and stops. Both conversions may be interrupted at any moment. The next start then begins
- * again.
+ * Turns a single machine into a cluster node, and back. In the cluster, the blocks that the single machine has accepted
+ * count as the first blocks of its outbox, so every replica must have them. A replica that was not restored from a
+ * backup of that machine finds that these blocks are missing, and stops. Both conversions may be interrupted at any
+ * moment. The next start then begins again.
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -36,9 +36,9 @@ export interface BoxOptions {
 }
 
 /**
- * Prepares a directory for `enterCluster`. Returns true if it has events or a log of a single machine, which no stream
- * has. Processes the rest of that log first. Throws `OperatorError` if the brokers have events of other machines, or if
- * no majority of the brokers answers within a minute.
+ * Prepares a directory for `enterCluster`. Returns true if it has events or a log of a single machine, which are in no
+ * stream. Processes the rest of that log first. Throws `OperatorError` if the brokers have events of other machines, or
+ * if no majority of the brokers answers within a minute.
  */
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings

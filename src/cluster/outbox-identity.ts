@@ -49,7 +49,7 @@ export class OutboxIdentity {
     const [last = 0] = this.#kept.runs.at(-1) ?? []
     if (last >= OUTBOX_RUNS_MAX) {
       throw new OperatorError(
-        `${this.#path}: the outbox was opened too often. See docs/CLUSTER.md.`,
+        `The outbox of ${this.#path} was opened ${last} times, which is the limit. See docs/CLUSTER.md.`,
       )
     }
     const runs = this.#kept.runs.filter(([, first], index, all) => {
@@ -61,9 +61,9 @@ export class OutboxIdentity {
   }
 
   /**
-   * Returns the number of the block in this outbox's log up to which a replica has stored all blocks. `place` is what
-   * the replica reported. An earlier run may have published blocks that the log has lost. Their numbers do not count,
-   * because other blocks have these numbers now.
+   * Returns the number of the block in this outbox's log up to which a replica has stored all blocks. `place` is the
+   * place (block-message.ts) that the replica has reported. An earlier run may have published blocks that the log has
+   * lost. Their numbers do not count, because other blocks have these numbers now.
    */
   numberThrough(place: number): number {
     const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []

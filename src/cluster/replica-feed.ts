@@ -16,8 +16,8 @@ export interface ReplicaFeedOptions {
   readonly channel: string
   readonly logger: Logger
   /**
-   * The position in the stream, and the newest place of each edge, that the store has recorded together with its
-   * events. Null: the store has followed no stream yet.
+   * The position in the stream, and for each edge the place (block-message.ts) of its newest block, as the store has
+   * recorded them together with its events. Null: the store has followed no stream yet.
    */
   readonly origin: LogOrigin | null
   /** The number of the newest block that the store has processed. */
@@ -32,7 +32,7 @@ export interface ReplicaFeedOptions {
 interface Waiting {
   readonly message: HandedMessage
   readonly edge: string
-  /** The places of those blocks in the message that must be processed. */
+  /** The places (block-message.ts) of those blocks in the message that must be processed. */
   readonly places: readonly number[]
 }
 
@@ -88,7 +88,7 @@ export class ReplicaFeed {
     return this.#waiting.length
   }
 
-  /** For each edge: the place up to which all its blocks are stored durably here. */
+  /** For each edge: the place (block-message.ts) up to which all its blocks are stored durably here. */
   get places(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#stored)
   }

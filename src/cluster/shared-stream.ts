@@ -102,7 +102,9 @@ export interface NodeReport {
   readonly isCopying: boolean
   /** The current problems of the machine, which its `/_health` shows too. */
   readonly troubles: readonly string[]
-  /** For each edge: the place up to which this machine has stored all blocks of that edge durably. */
+  /**
+   * For each edge: the place (block-message.ts) up to which this machine has stored all blocks of that edge durably.
+   */
   readonly places: Readonly<Record<string, number>>
 }
 

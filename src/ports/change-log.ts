@@ -34,7 +34,10 @@ export interface ChangePlace {
 
 /** The writes that a transaction has decided on but not yet made. */
 export interface Proposal {
-  /** The position of this machine's copy when the transaction read it. The decision is right only for this position. */
+  /**
+   * The position of this machine's copy when the transaction read it. The writes are right only if the copy is still at
+   * this position.
+   */
   readonly place: ChangePlace
   /** The write set that all copies apply. */
   readonly changes: Uint8Array

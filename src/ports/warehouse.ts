@@ -98,7 +98,7 @@ export interface WarehouseWriter {
   readonly takesCells?: boolean
   /**
    * Checks an event before `append`, and adds nothing yet. Returns null if the event is a duplicate: if an event with
-   * the same project, UUID, name and distinct ID number is already stored or gathered.`isNew` means that the distinct
+   * the same project, UUID, name and distinct ID number is already stored or gathered. `isNew` means that the distinct
    * ID number was not used before. Source: docs/compatibility/events.md, "Duplicates".
    */
   admit(event: EventIdentity, distinctId: number, isNew: boolean): Admission | null

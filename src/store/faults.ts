@@ -23,7 +23,8 @@ export const CHANGING_WRITES = 2
 
 /**
  * Counts a write transaction as open while `action` runs, and returns the result of `action`. Set `isRearranging` if
- * the transaction changes nothing that a reader can see. Only environment.ts calls this function.
+ * the transaction changes nothing that a reader can see. Only environment.ts, and event-log.ts for appends to the log,
+ * call this function.
  */
 export function counted<T>(action: () => T, isRearranging: boolean): T {
   writeDepth++
@@ -145,7 +146,8 @@ const READS: ReadonlySet<string> = new Set(
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // The error says that a thread or another process could not be started.
+  // These messages of Node.js say that a thread or another process could not be started, because the system has no free
+  // file descriptor.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 
@@ -223,7 +225,7 @@ export interface StepGuard {
   run<T>(step: MaintenanceStep, action: () => T, projectId?: number, first?: number): T
 }
 
-/** A guard for callers that need none: it runs each step, rethrows errors, and pauses no step. */
+/** A `StepGuard` for callers that need none: it runs each step, rethrows errors, and pauses no step. */
 export const NO_GUARD: StepGuard = {
   isPaused: () => false,
   run: (_step, action) => action(),

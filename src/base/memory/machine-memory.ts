@@ -102,7 +102,7 @@ function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly stri
 function limitOf(text: string | null): number | null {
   const trimmed = text?.trim() ?? ''
   const bytes = /^\d+$/.test(trimmed) ? Number(trimmed) : 0
-  // If there is no limit, version 1 contains the largest possible number of bytes.
+  // Control groups of version 1 that have no limit report a number larger than any memory.
   return bytes > 0 && bytes < UNLIMITED_BYTES ? bytes : null
 }
 

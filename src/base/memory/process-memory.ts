@@ -17,9 +17,9 @@ export interface ProcessMemory {
 let known: ProcessMemory = { residentBytes: 0, anonymousBytes: 0, fileBytes: 0 }
 
 /**
- * Returns the current memory of the process. If the system does not report the purposes, all memory counts as
- * anonymous. If the figures cannot be read, for example because the process has no file descriptor left, returns the
- * figures of the last call.
+ * Returns the current memory of the process. If the system does not report how much of it belongs to mapped files, all
+ * memory counts as anonymous. If the figures cannot be read, for example because the process has no file descriptor
+ * left, returns the figures of the last call.
  */
 export function processMemory(): ProcessMemory {
   known = readStatus() ?? readResident() ?? known

@@ -1,7 +1,7 @@
 /**
- * Rewrites a regular expression for the RE2 engine so that it means what it means to PostHog's flags, whose engine is
- * fancy-regex: `\d`, `\w`, `\s` and `\b` match the characters of all scripts. Syntax that the two engines read
- * differently is refused. Only the syntax is read here; the engine checks whether the pattern is valid.
+ * Rewrites a regular expression for the RE2 engine so that it matches the same texts as in PostHog's flags, whose
+ * engine is fancy-regex: `\d`, `\w`, `\s` and `\b` match the characters of all scripts. Syntax that the two engines
+ * read differently is refused. Only the syntax is read here; the engine checks whether the pattern is valid.
  */
 import { type Token, tokensOf } from './pattern-tokens.ts'
 import { WORD_CHARACTER, type WordShape, wordShape } from './word-shape.ts'
@@ -63,7 +63,7 @@ const BEYOND_ASCII = /[^\0-\x7f]|\\[pPxuU]/
 /** Whether the engine can search for a pattern in this dialect, and what such a search needs. */
 export interface DialectNeeds {
   /**
-   * The reason why the pattern cannot mean here what it means to PostHog, worded to follow "has a pattern that". Null
+   * The reason why the pattern cannot match the same texts as at PostHog, worded to follow "has a pattern that". Null
    * if it can.
    */
   readonly refusal: string | null
@@ -100,7 +100,8 @@ function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token
   const next = tokens[at + 1]?.text ?? ''
   const afterNext = tokens[at + 2]?.text ?? ''
   if (text === '\\0') return 'has \\0, which refers back to a group. Write \\x00 for the character'
-  if (/^\\[1-9]$/.test(text)) return 'refers back to one of its groups, which has no time limit'
+  if (/^\\[1-9]$/.test(text))
+    return 'refers back to one of its groups, which can take any amount of time. Use another filter instead'
   if (!isInside) {
     if (text === '\\<' || text === '\\>') {
       return `has ${text}, which finds the edge of a word. Write ${text.slice(1)} for the character, or \\b`
@@ -120,8 +121,8 @@ function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token
 }
 
 /**
- * Refuses a pattern with flags in the middle of a capture group, such as `(a(?i)b)c`. In PostHog's engine these flags
- * hold beyond the end of the group, in this engine they do not.
+ * Refuses a pattern with flags of regular expressions, such as `(?i)`, in the middle of a capture group, as in
+ * `(a(?i)b)c`. In PostHog's engine these flags hold beyond the end of the group, in this engine they do not.
  */
 function leakRefusal(tokens: readonly Token[]): string | null {
   const areCaptures: boolean[] = []
@@ -147,8 +148,8 @@ function combining(part: string): string {
 }
 
 /**
- * Returns the pattern in the syntax of the engine. With a shape, its classes are those that fit the texts of the shape.
- * Returns null if the pattern uses an escape that only this engine supports.
+ * Returns the pattern in the syntax of the engine. With a shape (word-shape.ts), the classes are changed to match the
+ * texts that the shape has rewritten. Returns null if the pattern uses an escape that only this engine supports.
  */
 export function withUnicodeClasses(source: string, shape: WordShape | null): string | null {
   let result = ''

@@ -43,12 +43,12 @@ const REASONS = new Map<string, (place: string) => string>([
 export function refusalReason(description: string, part: string | null, source: string): string {
   const place = part ?? ''
   if (LOOK_AROUND.test(place)) {
-    return 'looks ahead or behind, which has no time limit. Use another filter instead'
+    return 'looks ahead or behind, which can take any amount of time. Use another filter instead'
   }
   // The engine stops before the character that distinguishes a back reference from a named group.
   const isNamed = place === '(?P' && NAMED_REFERENCE.test(source)
   if (isNamed || BACK_REFERENCE.test(place)) {
-    return 'refers back to one of its groups, which has no time limit'
+    return 'refers back to one of its groups, which can take any amount of time. Use another filter instead'
   }
   const reason = REASONS.get(description)
   if (reason !== undefined) return reason(quoted(place))

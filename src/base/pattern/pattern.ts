@@ -158,8 +158,9 @@ function compileUncached(source: string | null, shape: WordShape | null): Patter
 }
 
 /**
- * Returns how many copies of their operands all counted repeats (`x{3}`, `x{2,5}`) of a pattern produce together. If
- * there are more copies than a program may have instructions, the pattern is refused before the expensive compilation.
+ * Returns the number of copies that the counted repeats of a pattern (`x{3}`, `x{2,5}`) make of what they repeat, added
+ * up. If there are more copies than a program may have instructions, the pattern is refused before the expensive
+ * compilation.
  */
 function repeatsOf(source: string): number {
   let sum = 0

@@ -59,7 +59,7 @@ const FOLDED = new Map([
   ['\u212a', 'k'],
   ['\u017f', 's'],
 ])
-/** A group of flags that makes the rest of the pattern ignore case. */
+/** A group such as `(?i)`, which makes the rest of the pattern ignore case. */
 const IGNORES_CASE = /\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]*)?\)/
 
 /**
@@ -130,7 +130,7 @@ export class WordShape {
     this.#replaced = new RegExp(`[^\\0-\\x7f]|[${[...this.#twins.keys()].join('')}]`, 'gu')
   }
 
-  /** Returns a text with the stand-ins. It has as many characters as the text. */
+  /** Returns a text with the stand-ins (see the top of this file). It has as many characters as the text. */
   shaped(text: string): string {
     return text.replace(this.#replaced, (character) => {
       const folded = this.#ignoresCase ? FOLDED.get(character) : undefined
@@ -143,7 +143,7 @@ export class WordShape {
     })
   }
 
-  /** Returns the tokens of the pattern with classes that do not contain the stand-ins. */
+  /** Returns the tokens of the pattern with classes that do not contain the stand-ins (see the top of this file). */
   fitted(tokens: readonly Token[]): readonly Token[] {
     return partsOf(tokens).map(({ token, ranges }) => {
       if (ranges === null || !token.isInside) return token
@@ -214,7 +214,7 @@ function mentionedIn(tokens: readonly Token[]): readonly Range[] {
     if (ranges !== null) return ranges
     const code = codeOf(text)
     if (code !== null) return [[code, code] as const]
-    // Outside of brackets, a named class stands for its letters.
+    // Outside of brackets, `[:alpha:]` is not a named class, but stands for each of its characters.
     return NAMED.test(text)
       ? [...text].map((sign): Range => [sign.charCodeAt(0), sign.charCodeAt(0)])
       : []

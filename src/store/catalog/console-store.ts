@@ -36,8 +36,8 @@ interface LoginCode {
 type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs' | 'identity'>
 
 /**
- * How the login that began a session was proved: nothing for a login link. For any other login, exactly one member is
- * not null.
+ * The members of a session that say how the user logged in. For a login link, all of them are null. For every other way
+ * to log in, exactly one of them is not null.
  */
 const NO_PROOF = { keyHash: null, passwordSetAtMs: null, identity: null }
 

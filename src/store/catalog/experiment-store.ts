@@ -280,7 +280,8 @@ export class ExperimentWriter {
     demand(!source.isDeleted, 'not_found', UNKNOWN)
     const key = feature_flag_key ?? flagOf(source, flags).key
     const copy = duplicateOf(source, key, name ?? this.#nameOfCopy(source.fields.name))
-    // If a flag with this key exists, it keeps its own variants.
+    // If a flag with this key exists already, the copy uses that flag with the variants that it has. The copy then
+    // names no variants of its own.
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
@@ -391,8 +392,8 @@ export class ExperimentWriter {
   }
 
   /**
-   * Deletes a saved metric. Throws 400 if an experiment uses it that is not deleted. Deleted experiments that use it
-   * lose it.
+   * Deletes a saved metric. Throws 400 if an experiment that is not deleted uses the metric. The metric is removed from
+   * deleted experiments.
    */
   #deleteSavedMetric(id: number): SavedMetric {
     const before = this.#savedMetric(id)

@@ -83,7 +83,7 @@ export class ProjectFlags {
     this.#live = live
   }
 
-  /** Subtracts a flag from the lists and sums over all flags. */
+  /** Removes a flag from the lists, and subtracts it from the sums over all flags. */
   #forget({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
     if (this.#filtersUnits !== null) this.#filtersUnits -= filtersUnits
     if (flag.deleted) return

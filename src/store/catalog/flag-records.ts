@@ -21,7 +21,7 @@ import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
 
-/** The largest numbers that were given in a project so far. */
+/** The numbers of the last change and of the last entry of a project. The next ones get the next higher numbers. */
 export interface ProjectCounters {
   /** The number of the last change of a flag. */
   readonly change: number

@@ -46,7 +46,9 @@ import { SavedStore } from './saved-store.ts'
 import type { SavedEnvironment } from './saved-table.ts'
 import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
-/** The tables of dashboards to which a flag may refer. The first one has dashboards of older versions. */
+/**
+ * The tables of dashboards to which a flag may refer. The first one contains dashboards that older versions created.
+ */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'The project has no such flag.'
@@ -118,8 +120,8 @@ export class FlagStore {
 
   /**
    * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted, and
-   * returns the changes in the order in which they are made. `bodyOf` is called for each change when the previous ones
-   * were made, and returns its body. Throws the errors of `plan`, of `create` and of `update`.
+   * returns the changes in the order in which they are made. `bodyOf` returns the body of a change. It is called for
+   * each change after the previous ones were made. Throws the errors of `plan`, of `create` and of `update`.
    */
   apply(
     context: FlagChangeContext,
@@ -252,7 +254,7 @@ export class FlagStore {
    */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // Reading experiments needs no time, so 0 is passed.
+    // Only changes use the time, and experiments are only read here. So any time will do.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)
@@ -511,8 +513,8 @@ interface FlagUpdate {
 }
 
 /**
- * Writes the records of one change of a project's flags, and counts them. Call `store` at the end; it writes the
- * counters.
+ * Writes the records of one change of a project's flags, and gives them their numbers. Call `store` at the end. It
+ * writes the last numbers.
  */
 class ProjectChange {
   /** The flags of the project before the change. */

@@ -106,12 +106,12 @@ export class KeyStore {
     })
   }
 
-  /** Replaces the text of a key. The old text becomes invalid. */
+  /** Replaces the text of a personal key. The old text becomes invalid. */
   roll(id: number): NewKey<PersonalKey> {
     return this.#roll('personal_keys', id, generatePersonalKey())
   }
 
-  /** Revokes a key. Revoking it again changes nothing. */
+  /** Revokes a personal key. Revoking it again changes nothing. */
   revoke(id: number): PersonalKey {
     return this.#revoke('personal_keys', id)
   }
@@ -246,8 +246,8 @@ export class KeyStore {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
     demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys. Revoke some keys first')
     const table = this.#environment.table(name)
-    // Revoked keys are sorted by age, so the newest key is never removed. Its number therefore stays in use and is not
-    // given to another key.
+    // A new key gets the highest number in the table plus 1. Only the oldest revoked keys are removed, so the highest
+    // number stays in the table, and no number is given to two keys.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }

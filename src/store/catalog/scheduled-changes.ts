@@ -59,7 +59,10 @@ const UNKNOWN_CHANGE = 'The project has no such scheduled change.'
 const UNKNOWN_FLAG = 'The flag does not exist.'
 const VERSION = 'schedule'
 
-/** The operations on flags that scheduled changes need. Call all but `flag` within the transaction of `write`. */
+/**
+ * The operations on flags that scheduled changes need. Call `check` and `change` only within the transaction of
+ * `write`.
+ */
 export interface ScheduledFlags {
   readonly environment: Environment
   /** Returns a flag, deleted or not, or null. */

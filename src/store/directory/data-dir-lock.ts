@@ -57,7 +57,7 @@ const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
   description:
-    'an unknown process, because its file `lock` is missing or belongs to another process (`fuser -v` on the directory finds it)',
+    'an unknown process (its file `lock` is missing or belongs to another process; `fuser -v` on the directory finds it)',
 }
 const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/

@@ -8,6 +8,7 @@
  * | `lock`, `lock.*`         | the note about the owner (data-dir-lock.ts)                              |
  * | `processing`             | processing attempts (engine/processor/processing-attempts.ts)            |
  * | `credentials.json`       | the keys of the first start (open-store.ts)                              |
+ * | `outbox`                 | on a machine of a cluster: its outboxes (cluster/outboxes.ts)            |
  *
  * If a data file is damaged or missing, or the format is newer than this version, a retry cannot help. The program then
  * ends with exit code 78 and one line that tells the operator what to do.
@@ -491,8 +492,8 @@ function refusal(message: string): OperatorError {
 }
 
 /**
- * Returns the folder of an outbox: the events of a partition that this machine of a cluster has accepted, until the
- * other machines have them. The folder contains a log, and the file with the name of the outbox.
+ * Returns the folder of an outbox: the events of a partition that this machine of a cluster has accepted, until enough
+ * machines have stored them. The folder contains a log, and the file with the name of the outbox.
  */
 export const outboxFolder = (dataDir: string, partition = 0): string =>
   join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)

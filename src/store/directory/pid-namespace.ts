@@ -37,7 +37,8 @@ function startTimeIn(path: string): string | null {
   } catch {
     return null
   }
-  // The second field is the name of the program in parentheses and may contain any character.
+  // The second field is the name of the program in parentheses and may contain any character. So the other fields are
+  // those after the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const [state = ''] = fields
   return state === 'Z' || state === 'X' ? null : (fields[19] ?? null)

@@ -4,13 +4,13 @@
  * that was acknowledged after that older state is lost. The part itself does not show this loss, but the other parts
  * do:
  *
- *   log     has every block after the position of `events`, and the highest sequence number it ever had (log-file.ts)
- *   events  has the highest sequence number and the flags version that it has seen (event-state.ts)
+ *   log     has every block after the position of `events`, and the number of its newest block ever (log-file.ts)
+ *   events  has the number of the newest block and the flags version that it has seen (event-state.ts)
  *   flags   has its version (catalog/organization-store.ts)
  *
- * The log trims a block only after the transaction of `events` that covers it is on the disk. A crash or a power cut at
- * any moment therefore leaves a store whose parts agree. With `--durability commit`, a crash can lose the newest blocks
- * of the log. `events` does not record such blocks as seen.
+ * The log removes a block only after the transaction of `events` that covers it is on the disk. A crash or a power cut
+ * at any moment therefore leaves a store whose parts agree. With `--durability commit`, a crash can lose the newest
+ * blocks of the log. `events` does not record such blocks as seen.
  */
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'

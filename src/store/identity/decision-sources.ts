@@ -84,8 +84,8 @@ interface KnownPerson extends StoredPerson {
   /** The position in the log at which the person was last read or found to be unchanged. */
   position: number
   /**
-   * What the person counts for in the cache, in UTF-16 code units: the length of the JSON of its properties or, if they
-   * are paged, of the cached values.
+   * The estimated size of the person in the cache, in UTF-16 code units: the length of the JSON of its properties or,
+   * if they are paged, of the cached values.
    */
   readonly units: number
   /** The directory of the person's pages (property-pages.ts), or null if the properties are not paged. */
@@ -95,7 +95,10 @@ interface KnownPerson extends StoredPerson {
    * its deltas applied.
    */
   folds: number
-  /** The stored version and the deltas of the person. If both are the same as before, the person has not changed. */
+  /**
+   * The stored version and the deltas (person-changes.ts) of the person. If both are the same as before, the person has
+   * not changed.
+   */
   readonly storedVersion: number
   readonly deltas: string
 }
@@ -251,8 +254,9 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns the persons in the order of their numbers: all of them, or with `every`, only one in that number. If
-   * `after` is given, it continues after the person with this number. Throws `DamagedRecordError`.
+   * Returns the persons in the order of their numbers. If `every` is larger than 1, only every `every`-th person is
+   * returned. With `after`, an earlier iteration is continued after the person with this number, which it returned
+   * last. Throws `DamagedRecordError`.
    */
   *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
     let place = after === null ? 0 : 1

@@ -30,8 +30,8 @@ export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_text
 
 /** Returns the distinct ID number of a text, or 0 if the project has never received it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
-  // A distinct_id is truncated to this length before it is stored, so no longer text is stored. LMDB would not accept
-  // so long a key.
+  // A distinct_id is truncated before it is stored, so a text of this length is never stored. LMDB would not accept so
+  // long a key.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
   return peek(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
@@ -228,8 +228,8 @@ interface Sender {
 }
 
 /**
- * The distinct_ids of one project. It has the number of the current event's distinct_id at hand, so that this id need
- * not be looked up again.
+ * The distinct_ids of one project. The object has the number of the current event's distinct_id at hand, so that this
+ * id need not be looked up again.
  */
 export class SenderIds {
   readonly #projectId: number

@@ -5,8 +5,9 @@
  *   copied_erasures   project, number -> `ErasureTarget`; only if ClickHouse has copies of the events
  *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
  *
- * Jobs are run by events/erase. A record in `copied_erasures` exists while the store has erased the events of a job but
- * ClickHouse still has them. It cannot be computed again from the log, unlike all other records here.
+ * Jobs are run by events/write/event-erasure.ts. A record in `copied_erasures` exists while the store has erased the
+ * events of a job but ClickHouse still has them. It cannot be computed again from the log, unlike all other records
+ * here.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {

@@ -288,7 +288,7 @@ export function findGroup(
   return record === null ? null : viewOf(typeIndex, record)
 }
 
-/** The properties of a group, and what they count for in a cache, in UTF-16 code units. */
+/** The properties of a group, and their estimated size in a cache, in UTF-16 code units. */
 export interface FoundGroup {
   readonly properties: StoredProperties
   readonly units: number

@@ -77,10 +77,10 @@ const SPARSE_PART = 0.3
 const EMPTIED_PER_BLOCK = 2
 
 /**
- * The smallest limit for the properties of a person with which events are appended as deltas. The limit is not checked
- * when a delta is appended, so it must be impossible to exceed it. The number is the largest size that properties can
- * reach by deltas: the stored person, changes of at most the same size, and for each delta 1024 bytes plus twelve times
- * the bytes of the event.
+ * An event is appended as a delta only if the limit for the properties of a person is at least this number of bytes, or
+ * if there is no limit. The limit is not checked when a delta is appended, so deltas must not be able to exceed it. The
+ * most that properties can reach by deltas is: the stored person, changes of at most the same size, and for each delta
+ * 1024 bytes plus twelve times the bytes of the event.
  */
 const DELTA_LIMIT_BYTES_MIN =
   2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
@@ -98,8 +98,8 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /**
- * Returns the stored changes of a person, or null if there are none. `kept` caches where changes are stored. Throws
- * `DamagedRecordError`.
+ * Returns the stored changes of a person, or null if there are none. `kept` caches the records that say where changes
+ * are stored. Throws `DamagedRecordError`.
  */
 export function loadChanges(
   tables: ChangeTables,
@@ -400,8 +400,9 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // How many entries the block has is only known from the block itself, which is not read here. So half of the
-        // largest number is assumed. The number decides when the block is rewritten (`#outdate`).
+        // The number of entries is stored in the block, which is not read here. It is from 1 to `PERSON_CHANGES_MAX`,
+        // and half of this maximum is a guess. With a wrong guess, the block is only rewritten earlier or later
+        // (`#outdate`).
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++

@@ -114,7 +114,7 @@ export class ProjectOwners {
   #count: number
   #changesSince: number
 
-  /** `changes` is what `changes` returned when the owners were last stored. */
+  /** The argument `changes` is the value that the member `changes` had when the owners were last stored. */
   constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId

@@ -166,7 +166,7 @@ export interface PersonRecord {
   readonly directory: Buffer | null
   /** The JSON of the properties that changed since the person was stored completely, or null. */
   readonly changesJson: string | null
-  /** The deltas that later events have appended, or ''. `version` does not count them. */
+  /** The deltas (person-changes.ts) that later events have appended, or ''. `version` does not count them. */
   readonly deltas: string
 }
 

@@ -133,7 +133,7 @@ export class PersonStore {
     }
   }
 
-  /** True if there may be persons with deltas, so that `fold` has something to do. */
+  /** True if there may be persons with deltas (person-changes.ts), so that `fold` has something to do. */
   get mayFold(): boolean {
     return this.#foldFrom !== null
   }

@@ -68,7 +68,10 @@ export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
   }
 }
 
-/** Returns the entry of a stored person, with its current properties and version. The deltas are applied. */
+/**
+ * Returns the entry of a stored person, with its current properties and version. Its deltas (person-changes.ts) are
+ * applied.
+ */
 export function storedEntry(
   whole: PersonRecord,
   { properties, version }: ReturnType<typeof foldRecord>,

@@ -98,7 +98,7 @@ export class ProjectPersons implements PersonRepository {
   /** The persons that must not be evicted before the next commit, because they have changed or a command uses them. */
   #held = new Map<number, PersonEntry>()
   #gone = new Map<number, GonePerson>()
-  /** The persons that got deltas since the last commit. They were not read. */
+  /** The persons that got deltas (person-changes.ts) since the last commit. They were not read. */
   #unread: number[] = []
   /** The uuids of persons that are new or got another number since the last commit. */
   readonly #uuids = new Map<string, number>()
@@ -171,9 +171,9 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * Changes the person of an event without reading it, by a delta. Returns true if that was done or nothing had to
-   * change. Returns false if the person must be read instead: if it is in memory already, has no room for a delta, or
-   * is so large that the limit for its properties must be checked.
+   * Changes the person of an event without reading it, by a delta (person-changes.ts). Returns true if that was done or
+   * nothing had to change. Returns false if the person must be read instead: if it is in memory already, has no room
+   * for a delta, or is so large that the limit for its properties must be checked.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -284,8 +284,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * Deletes a group type with all its groups. Another type may then get its index. Groups in events up to the sequence
-   * number `lastSequence` do not count for that type.
+   * Deletes a group type with all its groups. Another type may then get its index. The groups in events up to the
+   * sequence number `lastSequence` belong to the deleted type, not to the new one.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -408,7 +408,7 @@ export class ProjectPersons implements PersonRepository {
     return [...new Set([...this.#held.keys(), ...this.#gone.keys(), ...this.#unread])]
   }
 
-  /** True if any person got deltas since the last commit. */
+  /** True if any person got deltas (person-changes.ts) since the last commit. */
   get hasNewDeltas(): boolean {
     return this.#unread.length > 0
   }
@@ -544,7 +544,7 @@ export class ProjectPersons implements PersonRepository {
     state.countedBytes = bytes
   }
 
-  /** Puts a person back into the cache that was held until the commit. */
+  /** Puts a person that was held until the commit back into the cache. */
   #keep(entry: PersonEntry): void {
     const { state } = entry
     const { number } = state
@@ -574,7 +574,7 @@ export class ProjectPersons implements PersonRepository {
     this.#youngBytes = 0
   }
 
-  /** Puts a person into the cache that was just read or created. */
+  /** Puts a person that was just read or created into the cache. */
   #cache(number: number, entry: PersonEntry): void {
     this.#areCached = withRoom(this.#areCached, number)
     this.#areCached[number] = 1
@@ -646,7 +646,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * The last step of a merge: from now on, `person` has the person number of the person in `entry`, which is removed.
+   * The last step of a merge: `person` gets the person number of the person in `entry`. The person in `entry` is
+   * removed.
    */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry

@@ -63,7 +63,9 @@ const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
-/** Sees all writes of an environment's transactions, and decides for each transaction whether it may commit. */
+/**
+ * Receives all writes of the transactions of an environment, and decides for each transaction whether it may commit.
+ */
 export interface WriteCapture {
   /** The folder that contains all environments. */
   readonly path: string
@@ -478,7 +480,7 @@ export class Environment<Name extends string = string> {
       const transaction = READER_LINE.exec(line)?.[1]
       if (transaction === undefined) {
         if (NO_READER_LINE.test(line)) continue
-        throw new LmdbFault(`its table of readers has the line '${line}', which is not understood`)
+        throw new LmdbFault(`its table of readers has a line in an unknown form: '${line}'`)
       }
       if (transaction === '-') continue
       const number = BigInt(transaction)

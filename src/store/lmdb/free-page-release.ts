@@ -51,8 +51,8 @@ export class FreePageRelease {
   /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
   /**
-   * The number of bytes of free pages that the last pass could not release. For some time, they are subtracted before
-   * the object decides whether to start a new pass.
+   * The number of bytes of free pages that the last pass could not release. They are subtracted for some time, so that
+   * they do not cause another pass.
    */
   #leftBytes = 0
   #pausedUntilMs = 0

@@ -33,7 +33,7 @@ export const EVENTS_TABLES = [
   'uuid_runs', // run u32 -> directory of a run (uuid-run.ts)
   'uuid_chunks', // run u32, kind u8, chunk u32 -> entries or filter (uuid-run.ts)
   'warnings', // project u32, line u32 -> warning (warning-log.ts)
-  'dead_letters', // letter u32 -> dead letter (dead-letters.ts)
+  'dead_letters', // letter u32 -> dead letter (dead-letter-store.ts)
   'dropped_events', // project u32, block u48, position u32 -> dropped event (dropped-events.ts)
   'dropped_counts', // project u32, hour u32 -> counts (dropped-counts.ts)
   'person_projects', // project u32 -> counters (person-records.ts)
@@ -75,9 +75,10 @@ export type EventTables = Readonly<Record<EventsTable, Table>>
 export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
- * The tables of the environment `flags`. Their formats are defined in directory-environment.ts, role-store.ts,
- * audit-log.ts, flag-records.ts, scheduled-changes.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts,
- * definition-store.ts, invite-store.ts, password-store.ts, console-store.ts and usage-store.ts.
+ * The tables of the environment `flags`. Their formats are defined in the files of store/catalog:
+ * directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts, scheduled-changes.ts, saved-table.ts,
+ * dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts, password-store.ts, linked-accounts.ts,
+ * console-store.ts, project-member-store.ts and usage-store.ts.
  */
 export const FLAGS_TABLES = [
   'state',
@@ -125,10 +126,7 @@ export type FlagsTable = (typeof FLAGS_TABLES)[number]
  */
 export const NUMBER_MAX = 0xffff_ffff
 
-/**
- * Returns a key of one number. Used by the tables `projects`, `uuid_runs`, `dead_letters`, `kept_names` and
- * `kept_properties`.
- */
+/** Returns a key of one number, such as a project, a user or a run. */
 export function numberKey(number: number): Buffer {
   const key = Buffer.allocUnsafe(4)
   key.writeUInt32BE(number)
@@ -143,10 +141,7 @@ export function pairKey(first: number, second: number): Buffer {
   return key
 }
 
-/**
- * Returns a key of three numbers. Used by the tables `person_ids`, `person_pages`, `separated`, `cohort_members` and
- * `activity_items`.
- */
+/** Returns a key of three numbers, such as a project, a person and a page. */
 export function tripleKey(first: number, second: number, third: number): Buffer {
   const key = Buffer.allocUnsafe(12)
   key.writeUInt32BE(first)

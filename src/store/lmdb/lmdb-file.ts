@@ -1,8 +1,9 @@
 /**
  * Checks a data file before LMDB maps it. LMDB trusts the file completely. If the file is truncated or overwritten, the
- * process is killed by SIGSEGV or SIGBUS. An empty file counts as a new store. If the newest meta page is damaged, LMDB
- * uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites used pages. The
- * code here therefore first reads and checks the two meta pages, the length of the file and the roots of the trees.
+ * process is killed by SIGSEGV or SIGBUS. LMDB takes an empty file for a new store. If the newest meta page is damaged,
+ * LMDB silently uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites
+ * used pages. The code here therefore first reads and checks the two meta pages, the length of the file and the roots
+ * of the trees.
  *
  * A crash does not damage a meta page: a commit writes 120 bytes within one sector of one meta page, and a new file
  * gets its name only when both meta pages are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
@@ -129,8 +130,8 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   if (pageCount === meta.lastPage + 1) return null
   try {
     if (pageCount > meta.lastPage) {
-      // There are pages after the last page. An interrupted commit may leave such pages, but the newest complete commit
-      // has not written any of them. If it has, the meta page is wrong.
+      // There are pages after the last page. An interrupted commit may leave such pages. But if the newest complete
+      // commit has written one of them, the meta page is wrong.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
         ? `its newest meta page names ${meta.lastPage} as the last page, but later pages are in use`
         : null

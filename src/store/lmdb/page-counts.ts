@@ -6,8 +6,8 @@
 
 const PAGE_BYTES = 4096
 /**
- * The size in bytes from which on a record counts as a value with overflow pages of its own, because two records of
- * this size do not fit into one leaf.
+ * A record with at least this number of bytes counts as a value with overflow pages of its own. LMDB puts at least two
+ * records into a leaf, and two of this size do not fit.
  */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24

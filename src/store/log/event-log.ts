@@ -1,7 +1,8 @@
 /**
  * The writer and the reader of the log. The log contains the accepted blocks that are not processed yet, in the order
  * of their arrival. It has files of its own (log-file.ts), so that a request is acknowledged after a single disk write.
- * One thread appends (`LogAppender`), and any thread or process may read (`LogReader`). Both implement ports/log.ts.
+ * One thread appends (`LogAppender`), and any thread or process may read (`LogReader`). Both implement ports/log.ts. A
+ * block is *trimmed* when it is not needed any more. Its file may then be removed or reused.
  *
  * Each new appender starts a new file and closes the previous one after its last whole frame. So nothing is ever
  * written after the remains of an append that a power cut interrupted. If the disk is too full for a new file, the
@@ -52,8 +53,9 @@ import { type StoredBlock, storedBlock } from './stored-block.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /**
- * While the second half of the current file is filled, the next file is prepared. For each byte that is appended, this
- * number of bytes of the next file is prepared, so that the next file is ready in time.
+ * The next file is prepared while the second half of the current file is filled. For each byte that is appended, this
+ * number of bytes of the next file is prepared. That is enough, because a new file is at most twice as large as the
+ * current one.
  */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
@@ -198,7 +200,7 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // Write an empty frame, which records up to which block the log is trimmed. The file that contains the last
+      // Write an empty frame, because it records up to which block the log is trimmed. The file with the previous
       // record of this may be removed below.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)

@@ -64,7 +64,7 @@ export class LogCursor {
     return this.#last
   }
 
-  /** The sequence number up to which blocks are trimmed, according to the frames read so far. */
+  /** The sequence number up to which blocks are trimmed (not needed any more), according to the frames read so far. */
   get trimmed(): number {
     return this.#trimmed
   }

@@ -1,7 +1,7 @@
 /**
- * One file of the log: `log/<number>.log`. Its space is allocated before it is used, and one appender writes it from its
- * beginning. When all of its blocks are processed, it is removed, or reused under a new number. The sequence numbers
- * here count the blocks of the log, not events. All numbers are little-endian.
+ * One file of the log: `log/<number>.log`. Its space is allocated before it is used, and one appender writes it from
+ * its beginning. When all of its blocks are processed, it is removed, or reused under a new number. The sequence
+ * numbers here count the blocks of the log, not events. All numbers are little-endian.
  *
  *   file    header, 4096 bytes:
  *             magic u32 "TNLF" | crc32 u32 of the next 24 bytes | number f64 | bytes of the file f64
@@ -9,7 +9,7 @@
  *           frames, each at a multiple of 4096; the last one is a closing frame if another file follows
  *   frame   magic u32 "TNFR" | crc32 u32 of the rest of this head | salt of the file
  *           | sequence number of its first block, or of the next block if it has none, f64
- *           | blocks up to this sequence number are trimmed f64
+ *           | blocks up to this number are trimmed (not needed any more) f64
  *           | the file before this offset was on the disk f64 | number of blocks u32 | FRAME_* bits u32
  *           | for each block: bytes as stored u32 (highest bit: deflated)
  *             | crc32 u32 of the block without its first 8 bytes | copy of the first 8 bytes of the block
@@ -34,7 +34,7 @@ export const FRAME_HEAD_BYTES = 48
 export const BLOCK_ENTRY_BYTES = 16
 /** A bit of the flags of a frame: the frame is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** A bit of the flags of a frame: the frame skips sequence numbers on purpose. */
+/** A bit of the flags of a frame: the frame skips numbers of blocks on purpose, so no blocks are missing before it. */
 export const FRAME_RAISING = 2
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'

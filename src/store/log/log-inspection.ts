@@ -18,9 +18,9 @@ export interface LogGap extends LogExtent {
 
 /** The result of an inspection of a log. */
 export interface LogReach {
-  /** The highest sequence number that the log ever had, or 0 if it never had a block. */
+  /** The number of the newest block that the log ever had, or 0 if it never had a block. */
   readonly last: number
-  /** The sequence number up to which the log is processed. */
+  /** The number of the last block that is processed. */
   readonly processed: number
   /** The first range of unprocessed blocks that should be in the log but are missing, or null. */
   readonly missing: LogExtent | null
@@ -29,9 +29,9 @@ export interface LogReach {
 }
 
 /**
- * Inspects a log. `readProcessed` returns the sequence number up to which blocks are processed. It is called after the
- * log was read. So if blocks are processed and trimmed while the log is read, they are not reported as missing. Set
- * `isAlone` if no process writes to the log. The unprocessed blocks are then also compared with their checksums. Throws
+ * Inspects a log. `readProcessed` returns the number of the last processed block. It is called after the log was read.
+ * So if blocks are processed and removed while the log is read, they are not reported as missing. Set `isAlone` if no
+ * process writes to the log. The unprocessed blocks are then also compared with their checksums. Throws
  * `DamagedLogError` if a whole file is missing or damaged.
  *
  * It costs one read for each append that is still in the files. With `isAlone`, the blocks are read too, up to
@@ -59,7 +59,7 @@ export function lookAtLog(
 class Inspection {
   readonly gaps: LogGap[] = []
   readonly #cursor: LogCursor
-  /** Blocks after this sequence number are compared with their checksums. Null: no blocks are compared. */
+  /** The blocks after the one with this number are compared with their checksums. Null: no blocks are compared. */
   readonly #processed: number | null
   #checkedBytes = 0
   #first: number | null = null
@@ -77,7 +77,7 @@ class Inspection {
   }
 
   /**
-   * Returns the highest sequence number that the log ever had. If a writer is running, blocks that it has appended
+   * Returns the number of the newest block that the log ever had. If a writer is running, blocks that it has appended
    * after `run` count too.
    */
   last(): number {

@@ -54,7 +54,7 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the highest sequence number that the old log ever had: the recorded number or that of the last block,
+ * Returns the number of the newest block that the old log ever had: the recorded number or that of the last block,
  * whichever is higher. The log may be empty now, and some old logs did not record the number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {

@@ -12,7 +12,7 @@ import { LOG_DEFLATED_BYTES_MIN } from './limits.ts'
 const SAMPLE_PART = 0.1
 /** If the whole block does not shrink to this fraction, it is stored as it is. */
 const DEFLATED_PART = 0.5
-/** The sample consists of pieces at random offsets, so that a client cannot prepare these places of a block. */
+/** The sample consists of pieces at random offsets, so that a client cannot know which bytes will be in the sample. */
 const SAMPLE_PIECES = 4
 const SAMPLE_PIECE_BYTES = 1024
 /** The fastest level finds the repetitions that matter here. */
@@ -40,8 +40,8 @@ export function storedBlock(block: Buffer, checksum: number): StoredBlock {
 }
 
 /**
- * Returns a block from its deflated form. If the bytes are damaged, returns them as they are: they do not match the
- * checksum of the block, as the bytes of any other damaged block.
+ * Returns a block from its deflated form. If the bytes are damaged, returns them as they are. Like the bytes of any
+ * other damaged block, they then do not match the checksum of the block.
  */
 export function inflateBlock(stored: Buffer): Buffer {
   try {

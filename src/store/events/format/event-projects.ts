@@ -5,7 +5,7 @@
  *   project u32 -> version u8, reserved 3, rows u32, distinct_ids u32, indexed rows u32, segments u32,
  *                  generation u32, bytes float64
  *
- * The sequence number of the newest event equals `rows`. Every merge of segments changes `generation`.
+ * The sequence number of the newest event equals `rows`. Merges of segments and erasures change `generation`.
  */
 
 import { DamagedRecordError } from '../../faults.ts'

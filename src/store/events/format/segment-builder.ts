@@ -1,5 +1,5 @@
 /**
- * A segment that is being filled in memory. Each project that has events in the current batch has a builder. The
+ * A segment that is being filled in memory. Each project that got events since the last commit has a builder. The
  * builder's memory is reused for the next segment of the project.
  */
 
@@ -22,7 +22,7 @@ export const SEGMENT_ROWS_TARGET = 8192
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 const CAPACITY_FIRST = 128
-/** Added to the stored person mode of a row if its event is historical. */
+/** Added to the stored person mode (`PersonMode` in rules/capture/types.ts) of a row if its event is historical. */
 const MODE_HISTORICAL = 4
 
 /** Returns the byte that stores two facts about a row: its person mode, and whether its event is historical. */
@@ -61,11 +61,14 @@ export class SegmentBuilder {
    * keys in the same order, so the columns of the next event are found without a lookup.
    */
   #order: ColumnBuilder[] = []
-  /** The columns, by the numbers that the kernel has given to their keys. */
+  /** The columns, by the numbers that the kernel (rules/capture/kernel/) has given to their keys. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
   #cells: EventCells | null = null
-  /** The memory in which the kernel finds the columns that it may fill. Null if it must not fill any. */
+  /**
+   * The memory in which the kernel (rules/capture/kernel/) finds the columns that it may fill. Null if the kernel must
+   * not fill any column.
+   */
   #table: ColumnBlock | null = null
 
   /** `textOf` returns the text of a distinct ID number of the project. */
@@ -193,7 +196,10 @@ export class SegmentBuilder {
 
   readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
 
-  /** Turns a mirror into an ordinary column. `rows` is the number of rows before the one that is being added. */
+  /**
+   * Turns a mirror (column-builder.ts) into an ordinary column. `rows` is the number of rows before the one that is
+   * being added.
+   */
   unmirror(column: ColumnBuilder, rows: number): void {
     column.unmirror(rows, this.textOfRow)
   }
@@ -231,7 +237,10 @@ export class SegmentBuilder {
     column.put(row, value)
   }
 
-  /** Gives back the memory that is shared with the kernel. */
+  /**
+   * Moves the columns out of the memory that they share with the kernel (rules/capture/kernel/), and gives that memory
+   * back.
+   */
   release(): void {
     const cells = this.#cells
     if (cells === null) return
@@ -282,7 +291,8 @@ export class SegmentBuilder {
     if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
     if (!isFitting || this.#table !== null) return
-    // If there are only a few rows, moving the columns into the memory of the kernel costs more than it saves.
+    // If there are only a few rows, moving the columns into the memory of the kernel (rules/capture/kernel/) costs more
+    // than it saves.
     this.#forgetKeys()
     this.#table = cells.takeBlock()
   }

@@ -41,8 +41,8 @@ import {
 import { sessionStarts } from './session-starts.ts'
 
 /**
- * When a group has this number of bytes, it is closed. Groups must not be larger, because reading one column decodes
- * the whole group.
+ * When a group of columns (segment-format.ts) has this number of bytes, it is closed. Groups must not be larger,
+ * because reading one column decodes the whole group.
  */
 const GROUP_BYTES = 64 * 1024
 /**

@@ -18,7 +18,10 @@ import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
-/** What each name counts for in addition to its length, so that the number of short names is limited too. */
+/**
+ * Added to the length of each name when all names together are compared with their limit. Otherwise, very short names
+ * would count almost nothing, and there could be too many of them.
+ */
 const NAME_UNITS = 40
 /** The types that a property can have. A type is stored as its index in this list. */
 export const STORED_TYPES: readonly (PropertyType | null)[] = [
@@ -61,7 +64,7 @@ type PackedNames = readonly [
   properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
 ]
 
-/** The fixed columns of a segment. Only the rows from `firstRow` to `rows - 1` count. */
+/** The fixed columns of a segment. Only the rows from `firstRow` to `rows - 1` are used. */
 interface NamedRows {
   readonly firstRow: number
   readonly rows: number

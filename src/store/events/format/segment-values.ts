@@ -34,7 +34,10 @@ const PRESENCE_BITMAP = 1
 /** The kind of presence that is stored as the numbers of the rows that have a value. */
 const PRESENCE_SPARSE = 2
 
-/** `PRESENCE_SPARSE` is used if fewer than one row in this number has a value. */
+/**
+ * `PRESENCE_SPARSE` is used if fewer than one row in this number has a value. It stores at least one byte for each such
+ * row, while a bitmap stores one bit for every row.
+ */
 const SPARSE_FACTOR = 12
 /** If there are fewer values than this, they are stored as JSON, because another encoding would save nothing. */
 export const PACKED_VALUES_MIN = 8
@@ -48,8 +51,8 @@ const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
 /**
- * For this number of bytes, the end of a JSON text is searched byte by byte. Only a longer text is searched by a call,
- * which would be slower for a short one.
+ * The end of a text is searched byte by byte in its first `NEAR_BYTES` bytes. Only then it is searched with `indexOf`,
+ * because a call costs more than a short loop.
  */
 const NEAR_BYTES = 48
 

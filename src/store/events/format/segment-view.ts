@@ -67,7 +67,7 @@ export interface ColumnIndex {
 /** A decoded column: which value each row has, and the values. */
 export interface ColumnView extends ColumnIndex {
   readonly entry: ColumnEntry
-  /** The distinct values. Empty for a mirror, because there the value of a row is its distinct_id. */
+  /** The distinct values. Empty for a mirror (column-builder.ts): there, the value of each row is its distinct_id. */
   readonly values: readonly unknown[]
 }
 
@@ -248,7 +248,7 @@ export class SegmentView {
 
   /**
    * Returns the values of a column in their stored form, without an object for each value. The column must not be a
-   * mirror. Caches nothing.
+   * mirror, which stores no values. Caches nothing.
    */
   storedValues(entry: ColumnEntry): StoredValues {
     const here = this.#here(entry)
@@ -282,8 +282,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the value at a position that `placeOf` has returned. The column must not be a mirror. Decodes values, but
-   * not the index.
+   * Returns the value at a position that `placeOf` has returned. The column must not be a mirror, which stores no
+   * values. Decodes values, but not the index.
    */
   valueAt(column: ColumnEntry, place: number): unknown {
     const entry = this.#here(column)

@@ -1,8 +1,8 @@
 /** Estimates the memory of a JSON value without creating its text. */
 
-/** What a number, a boolean or null counts for, in bytes. */
+/** The number of bytes that a number, a boolean or null is estimated to take. */
 const SCALAR_BYTES = 8
-/** What the braces, quotes and commas of a value count for, in bytes. */
+/** The number of bytes that the braces, quotes and commas around a value are estimated to take. */
 const AROUND_BYTES = 4
 
 /** Returns the approximate number of bytes of a value's JSON text. Each character counts as one byte. */

@@ -26,8 +26,8 @@ const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 const ANEW_PERIOD_MS = 60_000
 
 /**
- * Segments that will still be merged are small. They are read before that only if together they have at least this
- * number of events. Reading them is what takes readers the most time.
+ * Segments that will still be merged are small, and readers of names spend most of their time on them. So their names
+ * are collected before the merge, but only if these segments together have at least this number of events.
  */
 const TAIL_ROWS = 256
 /**

@@ -22,13 +22,18 @@ import { PROJECT_EVENT_NAMES_BYTES_MAX, PROJECT_PROPERTY_NAMES_BYTES_MAX } from 
 const DAY_MS = 24 * 60 * 60 * 1000
 /** The estimated number of bytes that a name takes in addition to its characters. */
 const NAME_BYTES = 300
-/** When names must be removed, enough of them are removed that the remaining ones fill this fraction of the limit. */
+/**
+ * When names must be removed, only as many stay as fill this fraction of the limit. That is the room for the two shares
+ * below.
+ */
 const FILLED_SHARE = 3 / 4
-/** Names that are used in saved objects may take this fraction of the room that remaining names may fill. */
+/**
+ * When names must be removed, those that saved objects use are chosen first to stay, up to this fraction of the room.
+ */
 const REFERRED_SHARE = 1 / 2
 /**
- * Names that are used in saved objects, together with names that occurred on several days, may take this fraction of
- * the room that remaining names may fill.
+ * Names that occurred on several days are chosen next to stay, until they and the names that saved objects use fill
+ * this fraction of the room. Other names get the rest.
  */
 const LASTING_SHARE = 3 / 4
 

@@ -77,7 +77,7 @@ export interface EventReaderOptions {
   readonly dataDir: string
   /** If true, the environment must exist, and nothing is written: missing tables are not created. */
   readonly isReadOnly?: boolean
-  /** Adds the derived properties that the stored form omits. */
+  /** Adds the derived properties (rules/persons/automatic-properties.ts) that the stored form omits. */
   readonly expand?: (
     properties: Readonly<JsonObject>,
     eventName: string,
@@ -111,7 +111,10 @@ export interface EventStatistics {
   readonly position: number
 }
 
-/** Called before a segment is read, with the number of bytes of its groups. To stop the query, it throws. */
+/**
+ * Called before a segment is read, with the number of bytes that its columns take in the store. To stop the query, it
+ * throws.
+ */
 type ReadCheck = (groupBytes?: number) => void
 
 /** What is needed to answer analytic queries besides their scanner. Both read the same snapshot. */

@@ -16,7 +16,7 @@ export class EventViews {
   readonly #persons: PersonReader
   readonly #expand: typeof expandProperties
 
-  /** `expand` adds the derived properties that the stored form omits. */
+  /** `expand` adds the derived properties (rules/persons/automatic-properties.ts) that the stored form omits. */
   constructor(tables: EventTables, persons: PersonReader, expand: typeof expandProperties) {
     this.#tables = tables
     this.#persons = persons

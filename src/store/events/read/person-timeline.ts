@@ -1,7 +1,7 @@
 /**
  * Builds the timeline of one person: the values that some of its properties, the *crucial* ones, had after each of its
  * events. The state of a person after an event is not stored, so it is computed again from the events of the person
- * (person-replay.ts). Source: interface description, section 4.3.
+ * (person-replay.ts). Source: docs/compatibility/persons.md, "Properties over time".
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
 import type { NormalizedEvent } from '../../../rules/capture/types.ts'

@@ -150,7 +150,10 @@ export class SegmentTexts {
     return isFull && !summary.isAway && mayGiveAway(directory)
   }
 
-  /** Identifies the segment, in its present state, for the time when its columns are removed. */
+  /**
+   * Identifies the segment in its present state. Before its columns are removed later, this tells whether the segment
+   * has changed.
+   */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
     return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }

@@ -96,7 +96,8 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)
   for (let distinctId = 0; distinctId <= last; distinctId++) {
-    // The same owner number may stand for a person in one table, and for a distinct_id without a person in the other.
+    // The same owner number (owner-table.ts) may stand for a person in one table, and for a distinct_id without a
+    // person in the other.
     const own = personIn(after.words[distinctId] ?? 0, after)
     const old = personIn(before.words[distinctId] ?? 0, before)
     if (own === old) continue
@@ -107,7 +108,10 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   return persons
 }
 
-/** Returns the person number in a word of the table, or 0 if the word is that of a distinct_id without a person. */
+/**
+ * Returns the person number in a word of an owner table (owner-table.ts), or 0 if the word is that of a distinct_id
+ * without a person.
+ */
 function personIn(word: number, { firstPersonless }: OwnerTable): number {
   const owner = word & OWNER_BITS
   return owner < firstPersonless ? owner : 0

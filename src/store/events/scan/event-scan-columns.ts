@@ -136,7 +136,7 @@ export const DISTINCT_IDS = shapeOf<DistinctIds>({
   columnOf: ([ids], largest) => ({ ids, largest }) as DistinctIds,
 })
 
-/** The kind of column that contains the rows in name order. */
+/** The kind of column that contains, for each position in name order (event-scan-names.ts), the number of the row. */
 export const NAME_ROWS = shapeOf<NameRows>({
   numbersOf: ({ starts, rows }) => [starts, rows],
   restOf: ({ values }) => values.slice(1),
@@ -145,7 +145,7 @@ export const NAME_ROWS = shapeOf<NameRows>({
   valuesOf: ({ values }) => values,
 })
 
-/** The kind of column that contains, for each row, its position in name order. */
+/** The kind of column that contains, for each row, its position in name order (event-scan-names.ts). */
 export const PLACES = shapeOf<Uint16Array>({
   numbersOf: (places) => [places],
   restOf: () => null,

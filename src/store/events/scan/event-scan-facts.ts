@@ -128,13 +128,14 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * A text that changes when a group type is deleted, because the group keys in earlier events then no longer count.
+   * A text that changes when a group type is deleted. Earlier results are then wrong, because the group keys in earlier
+   * events belong to a type that no longer exists.
    */
   get groupTypesVersion(): string {
     return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
   }
 
-  /** Returns the uuid of an owner as text, or '' if there is no such owner. */
+  /** Returns the uuid of the owner with this number (owner-table.ts) as text, or '' if there is no such owner. */
   uuidOf(number: number): string {
     const { firstPersonless, lastDistinctId } = this.owners
     const distinctId = number - firstPersonless
@@ -144,7 +145,7 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * Returns the owner number of the distinct_id for which the API shows this uuid. Such a distinct_id has no person.
+   * Returns the owner number (owner-table.ts) of the distinct_id without a person for which the API shows this uuid.
    * Returns null if there is none.
    */
   personlessOf(uuid: string): number | null {
@@ -161,7 +162,7 @@ export class ProjectFacts implements ScanFacts {
 
   /** Returns the first 48 bits of the uuid of an owner as a number, or 0 if there is no such owner. */
   uuidPrefix(person: number): number {
-    // The owner number of a distinct_id without a person can change, so nothing is cached under it.
+    // The owner number (owner-table.ts) of a distinct_id without a person can change, so nothing is cached under it.
     if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
@@ -255,8 +256,8 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
-    // The number 0 stands for no owner. Neither events without an owner nor those of a distinct_id without a person
-    // have person properties.
+    // 0 stands for an event without an owner, and the numbers from `firstPersonless` on for distinct_ids without a
+    // person. Neither has person properties.
     if (person === 0 || person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
@@ -266,7 +267,10 @@ export class ProjectFacts implements ScanFacts {
   }
 }
 
-/** The sum of the prefix of a uuid and the prefix of its inverted form, as the index by creation time contains it. */
+/**
+ * The index by creation time contains each uuid with all its bits inverted. A prefix and its inverted form add up to
+ * this number.
+ */
 const INVERTED_END = 2 ** (8 * PREFIX_BYTES) - 1
 
 /** The first 48 bits of the uuids of a project's persons, as numbers, by person number. */

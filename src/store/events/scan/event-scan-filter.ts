@@ -38,8 +38,9 @@ export interface ScanFacts {
   /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
   /**
-   * Returns the sequence number after which groups of a type count. In events up to that one, the groups belong to a
-   * deleted type that had the same index. Returns infinity if there is no such type.
+   * Returns the sequence number after which the group keys in events belong to the current type with this index. In
+   * events up to that one, they belong to a deleted type that had the same index. Returns infinity if there is no such
+   * type.
    */
   readonly groupTypeSince: (typeIndex: number) => number
   /** Returns the current value of a property of a group, or undefined if the property or the group does not exist. */

@@ -20,7 +20,10 @@ export interface PassingValues {
  */
 export type PairCounts = Uint16Array | null
 
-/** Counts the pairs of names and values in a column, which is in name order. It goes through the rows once. */
+/**
+ * Counts the pairs of names and values in a column, which is in name order (event-scan-names.ts). It goes through the
+ * rows once.
+ */
 export function countPairs({ values: names, starts }: NameRows, column: PlacedColumn): PairCounts {
   const { values } = column
   if (names.length * values.length > SCAN_PAIRS_MAX) return null

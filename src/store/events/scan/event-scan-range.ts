@@ -19,7 +19,10 @@ const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
 /** A segment, and the conditions that decide which of its rows are found. */
 export interface SegmentRange {
-  /** For each position, the distinct ID number of the event, and the number of its row. */
+  /**
+   * For each position in name order (event-scan-names.ts), the distinct ID number of the event, and the number of its
+   * row.
+   */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
   /** The sequence number of row 0. */

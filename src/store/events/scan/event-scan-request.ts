@@ -83,7 +83,7 @@ export function wantedPersons(
     const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
-  // Events without an owner belong to the first part. Their place in the array is 0.
+  // Events without an owner belong to the first part of a query. In the array, they have the number 0.
   const keepsNobody = keepsOwnerless && index === 0 && marks === null && among === undefined
   wanted[0] = keepsNobody ? 1 : 0
   return wanted

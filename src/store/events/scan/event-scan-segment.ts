@@ -154,7 +154,9 @@ export class ScanSegment {
     })
   }
 
-  /** For each position, the distinct ID number of the event, or 0 if it was erased. */
+  /**
+   * For each position in name order (event-scan-names.ts), the distinct ID number of the event, or 0 if it was erased.
+   */
   get distinctIds(): Uint32Array {
     return this.#distinctIds.ids
   }
@@ -170,7 +172,7 @@ export class ScanSegment {
     )
   }
 
-  /** For each row, its position in name order. */
+  /** For each row, its position in name order (event-scan-names.ts). */
   get places(): Uint16Array {
     return this.#column('places', PLACES, () => {
       const { rows } = this.nameRows

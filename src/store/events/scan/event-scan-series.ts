@@ -34,7 +34,7 @@ interface CompiledSeries {
 /** The series of one scan, with their names and filters. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
-  /** The event names of all series together. Null: a series has events with any name. */
+  /** The event names of all series together. Null: at least one series has events with any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /**
@@ -85,7 +85,10 @@ export class ScanSeries {
     return masks
   }
 
-  /** Removes each candidate from those series whose filters it does not pass. */
+  /**
+   * Removes each candidate, that is, each row that the scan still examines, from those series whose filters it does not
+   * pass.
+   */
   restrict(candidates: Candidates): void {
     const { masks } = candidates
     for (const { bit, filter } of this.#series) {

@@ -26,7 +26,7 @@ const SLOTS_START = 4096
 
 /** The sessions to which the events of a segment belong. */
 export interface SessionColumn {
-  /** For each position in name order, the index in `numbers` of the event's session. */
+  /** For each position in name order (event-scan-names.ts), the index in `numbers` of the event's session. */
   readonly ids: Uint16Array
   /** The number of each session. 0 for a value that is not a session id. */
   readonly numbers: Uint32Array

@@ -10,7 +10,7 @@ import { type ColumnValues, idAt, type PlacedColumn, valueAt } from './event-sca
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
-/** Reads one value for each candidate. */
+/** Reads one value for each candidate, that is, for each row that the scan still examines. */
 export interface ValueReader {
   /** Writes the number of the value of each candidate into `target`, from the index `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void

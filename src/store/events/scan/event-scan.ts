@@ -138,7 +138,7 @@ class SegmentScanner implements EventScanner {
 
   scan(request: EventScanRequest): EventColumns {
     if (request.areValuesLocal === true)
-      throw new RangeError('only chunks have values of their own')
+      throw new RangeError('the values of a whole scan cannot be local, only those of its chunks')
     const scan = this.#begin(request)
     this.#run(scan, request, () => undefined)
     return scan.finish()
@@ -146,7 +146,7 @@ class SegmentScanner implements EventScanner {
 
   scanChunks(request: EventScanRequest, visit: ChunkVisitor): void {
     if (request.order === undefined || request.order === 'time') {
-      throw new RangeError('chunks come in no order')
+      throw new RangeError('a scan by chunks cannot sort its rows by time')
     }
     const scan = this.#begin(request, true)
     this.#run(scan, request, (summary) => {

@@ -31,7 +31,7 @@ interface KnownProject {
   readonly moves: readonly number[]
 }
 
-/** Remembers the state of the projects that were queried last. */
+/** Caches the state of the projects that were queried last. */
 export class KnownProjects {
   readonly #segments: SegmentReader
   readonly #known = new Map<number, KnownProject>()
@@ -94,7 +94,8 @@ function movesUntil(
 ): readonly number[] | null {
   if (before === owners) return moves
   if (owners.lastDistinctId < before.lastDistinctId) return null
-  // An owner number that once stood for a distinct_id without a person may now be the number of a person.
+  // An owner number (owner-table.ts) that once stood for a distinct_id without a person may now be the number of a
+  // person.
   if (owners.firstPersonless !== before.firstPersonless && before.hasPersonless) return null
   if (owners.since.size !== before.since.size) return null
   for (const [distinctId, sequence] of before.since) {

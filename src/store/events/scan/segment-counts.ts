@@ -19,8 +19,8 @@ export interface NameCounts {
 }
 
 /**
- * Caches these numbers as long as the summaries of the segments exist. If the rows of a segment change, it gets a new
- * summary.
+ * Caches the numbers of events by name, as long as the summaries of the segments exist. If the rows of a segment
+ * change, the segment gets a new summary.
  */
 export class SegmentCounts {
   readonly #tables: SegmentTables
@@ -33,7 +33,8 @@ export class SegmentCounts {
   }
 
   /**
-   * Returns the numbers of a segment. Only the first call for a segment reads its header. Throws `DamagedRecordError`.
+   * Returns the numbers of events in a segment by name. Only the first call for a segment reads its header. Throws
+   * `DamagedRecordError`.
    */
   of(summary: SegmentSummary): NameCounts {
     const known = this.#known.get(summary)

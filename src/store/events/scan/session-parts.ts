@@ -55,7 +55,10 @@ export class SessionPart {
     )
   }
 
-  /** Removes the candidates that do not belong to the part. `marks` is memory for temporary use. */
+  /**
+   * Removes the candidates (rows that the scan still examines) that do not belong to the part. `marks` is memory for
+   * temporary use.
+   */
   keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
     const { segment, places, count } = candidates
     if (this.#holdsAll(segment)) return

@@ -72,7 +72,10 @@ export class UuidIndex {
   /** Runs that must not be merged any more, because a merge with them has met damage. */
   readonly #unmergeable = new Set<LoadedRun>()
   readonly #onDamage: DamageListener
-  /** The numbers of runs that are not published, or not any more. Their chunks must be removed. */
+  /**
+   * The numbers of runs whose chunks must be removed: those that were never published (uuid-run.ts), and those that
+   * were merged into a later run.
+   */
   #leftovers: number[]
   #nextRun: number
 

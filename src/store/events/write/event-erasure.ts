@@ -71,7 +71,7 @@ export class EventErasure {
     const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
     const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
-    // Such a job may already be complete in this store, while ClickHouse still has its events.
+    // Add the jobs that are complete in this store, but whose events ClickHouse may still have.
     if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
     const keys = new Set(carriedOut.map((key) => key.toString('hex')))
     this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))

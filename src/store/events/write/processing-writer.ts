@@ -2,7 +2,7 @@
  * Writes the results of processing: events, persons, warnings and dead letters. The processing thread adds events one
  * by one. `commit` writes everything that was added since the last commit, together with the position in the log, in
  * one transaction of the environment `events`. So either all of it is stored, or nothing. `maintain` erases events and
- * merges segments while the store is idle. The key formats are in keys.ts.
+ * merges segments while the store is idle. The key formats are in lmdb/keys.ts.
  *
  * After any method has thrown, the caller must close this object and open a new one, which continues after the last
  * commit. If a maintenance step has failed, the `StepGuard` prevents that it runs again immediately.
@@ -120,7 +120,7 @@ export class ProcessingWriter {
   #standing: Standing
   /**
    * The time of the log, in milliseconds: the time at which the newest record that was read from the log had arrived.
-   * The clock of this machine does not matter.
+   * It does not depend on the clock of this machine, so processing the same log again gives the same times.
    */
   #logTimeMs: number
   #witness: Witness
@@ -238,7 +238,7 @@ export class ProcessingWriter {
     const sequence = this.warehouse.lastSequence(projectId)
     const uuid = formatUuid(uuidBytes, uuidOffset)
     const { distinctId: distinctIdNumber } = admission
-    // Copy everything, because the cells of an event are overwritten when the next event is read.
+    // Copy everything, because the cells (`EventIdentity.cells`) are overwritten when the next event is read.
     const { name, timestampMs, elementsChain, isPersonless } = event
     const own = cells
       ? {

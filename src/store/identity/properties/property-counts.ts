@@ -40,7 +40,10 @@ export type PackedCounts = readonly (readonly [
   values: readonly (readonly [text: string, count: number])[] | null,
 ])[]
 
-/** What each name counts for in addition to its length, so that the number of short names is limited too. */
+/**
+ * Added to the length of each name when all names and values together are compared with their limit. Otherwise, very
+ * short names would count almost nothing, and there could be too many of them.
+ */
 const NAME_UNITS = 40
 /**
  * When the limit for names and values is reached, the rarest names are removed until this fraction of the limit is

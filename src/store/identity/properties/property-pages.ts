@@ -5,10 +5,10 @@
  *   directory   bytes of the whole JSON u32 | for each page, in order: its position float64 little-endian
  *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
  *
- * The position of a property is a number from 1 to 2, which is calculated from a hash of its name. A client therefore
- * cannot choose names that share a page. Pages are in the order of their positions. The position of a page is not
- * larger than that of its first property. A property that is longer than a page has a page of its own. Such a page has
- * a negative position, and is not read for any other name.
+ * The position of a property is a number from 1 to 2, which is calculated from a hash of its name. So properties are
+ * spread evenly over the pages, and two names practically never have the same position. Pages are in the order of their
+ * positions. The position of a page is not larger than that of its first property. A property that is longer than a
+ * page has a page of its own. Such a page has a negative position, and is not read for any other name.
  *
  * A change writes only the pages with the names that it changes. A page may grow to a multiple of the usual size before
  * it is divided. Dividing a page is expensive, because all later pages then get other numbers.
@@ -196,7 +196,7 @@ interface MemberChange {
   readonly place: number
 }
 
-/** The page that is changed if a name needs a new page. It has no properties yet. */
+/** The empty page to which a name is added if it needs a new page. */
 const NEW_PAGE = { place: 2, members: [] }
 
 /** Makes changes in a page. If it becomes too large, it is divided. Calls `add` for each resulting page. */

@@ -56,7 +56,7 @@ export interface PagedSource {
   readonly directory: Buffer
   /** The JSON of the properties that changed after the pages were written, or null. */
   readonly changesJson: string | null
-  /** The deltas that later events appended, or ''. */
+  /** The deltas (identity/person-changes.ts) that later events appended, or ''. */
   readonly deltas: string
   /** Returns the page with a number. It is valid until the next read. Throws `DamagedRecordError`. */
   readonly readPage: (page: number) => Buffer

@@ -24,7 +24,7 @@ import {
 /** The number of bytes of memory of the object itself, and of each cached UTF-16 code unit. */
 const OBJECT_BYTES = 500
 const UNIT_BYTES = 2
-/** What a cached name counts for in addition to its text and its value, in UTF-16 code units. */
+/** The estimated size of a cached name in addition to its text and its value, in UTF-16 code units. */
 const ENTRY_UNITS = 40
 /**
  * The largest number of UTF-16 units in a value that is cached. For a longer value, only the fact that it exists is

@@ -78,7 +78,7 @@ async function readLog(
   }
 }
 
-/** Iterates over the blocks of a log. Blocks that are processed and trimmed before they are read are left out. */
+/** Iterates over the blocks of a log. Blocks that are processed and removed before they are read are left out. */
 class LogEntries implements EntryCursor {
   readonly keyBytes = SEQUENCE_BYTES
   valueBytes = 0

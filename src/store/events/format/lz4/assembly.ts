@@ -12,7 +12,10 @@
  */
 
 const TABLE: usize = 1024
-/** For each hash, `packFast` stores the last position at which it was seen, and `packSmall` stores the last two. */
+/**
+ * The two hash tables: the number of bits of a hash, and the size of the table. For each hash, the table of `packFast`
+ * has the last position at which it was seen (4 bytes), and that of `packSmall` the last two positions (8 bytes).
+ */
 const FAST_BITS: u64 = 14
 const FAST_BYTES: usize = 4 << 14
 const SMALL_BITS: u64 = 15
