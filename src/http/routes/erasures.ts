@@ -222,7 +222,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         const { days = null, bytes_max: bytesMax = null, events, dry_run: isDryRun } = call.body()
         const rules = { days, bytesMax, events: events ?? [] }
         if (new Set(rules.events.map(({ event }) => event)).size < rules.events.length) {
-          throw invalidInput('events', 'must name each event once')
+          throw invalidInput('events', 'must not name an event twice')
         }
         if (isDryRun === true) {
           return planBody(await services.queries.planRetention(projectId, rules, nowMs))

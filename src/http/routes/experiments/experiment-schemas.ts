@@ -197,7 +197,7 @@ export const EXPERIMENT = is.namedObject('Experiment', {
   conclusion_comment: is.nullable(is.TEXT),
   status: is.about(
     is.choice(...EXPERIMENT_STATUSES),
-    'A running experiment whose flag is off is paused. Its status is running.',
+    'True if the flag of a running experiment is off. `status` is still running.',
   ),
   changed_while_running: is.about(
     is.list(is.object({ at: is.TIME, change: is.choice(...RUNNING_CHANGES), by: AUTHOR })),

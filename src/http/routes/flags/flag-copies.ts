@@ -369,7 +369,8 @@ async function copySchedule(
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'conflict') throw error
       known = await readNewestFirst()
-      // If another request has scheduled a change of the flag in the meantime, it may be the same change.
+      // If another request has scheduled a change in the meantime, it may be the same one. The copy then starts again
+      // and finds it.
       if ((known[0]?.id ?? 0) <= newestId) throw error
       await create(change)
     }

@@ -125,7 +125,7 @@ const FUNNEL = {
     is.WHOLE,
     'The step that people reached. Negative for people who dropped off before that step.',
   ),
-  funnel_custom_steps: is.about(is.list(is.WHOLE), 'The exact numbers of steps.'),
+  funnel_custom_steps: is.about(is.list(is.WHOLE), 'Finds people who have done exactly this many steps.'),
   funnel_order_type: is.about(
     is.choice('ordered', 'strict', 'unordered'),
     'The required order of the steps.',
@@ -142,18 +142,18 @@ const FUNNEL = {
     is.WHOLE,
     'The conversion window in days. It takes precedence over `funnel_window_interval`.',
   ),
-  exclusions: is.about(is.list(is.JSON_OBJECT), 'Series that end an attempt.'),
+  exclusions: is.about(is.list(is.JSON_OBJECT), 'Events that must not happen between two steps.'),
   funnel_viz_type: is.about(
     is.TEXT,
     'With trends, the funnel is computed for each period in which attempts begin.',
   ),
   entrance_period_start: is.about(is.TEXT, 'Start of the period in which the attempts begin.'),
-  drop_off: is.about(is.TEXT, 'Return the people who did not convert.'),
+  drop_off: is.about(is.TEXT, 'If true, returns the people who did not convert.'),
   funnel_from_step: is.about(is.WHOLE, 'The step from which the conversion counts.'),
   funnel_to_step: is.about(is.WHOLE, 'The step up to which the conversion counts.'),
   aggregation_group_type_index: is.about(
     is.WHOLE,
-    'Number of the group type to count instead of persons.',
+    'Number of the group type whose groups are counted instead of persons.',
   ),
   breakdown_attribution_type: is.about(
     is.TEXT,
@@ -165,7 +165,7 @@ const FUNNEL = {
 const CORRELATION = {
   ...FUNNEL,
   funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
-  funnel_correlation_person_entity: is.about(SERIES, 'The event between the steps.'),
+  funnel_correlation_person_entity: is.about(SERIES, 'The event that people have between the steps.'),
   funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
   funnel_correlation_property_values: is.about(FILTERS, 'The properties that the people have.'),
   funnel_correlation_person_limit: is.about(is.WHOLE, 'People per page. The default is 100.'),
@@ -177,7 +177,7 @@ const PATHS = {
   include_custom_events: is.about(NAMES, 'More events, by name.'),
   exclude_events: is.about(NAMES, 'Items to leave out.'),
   path_groupings: is.about(NAMES, 'Patterns of items that are merged into one item.'),
-  local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns and their aliases.'),
+  local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns of paths, and the aliases that replace them.'),
   start_point: is.about(is.TEXT, 'Cuts paths, so that they begin with this item.'),
   end_point: is.about(is.TEXT, 'Cuts paths, so that they end with this item.'),
   step_limit: is.about(is.WHOLE, 'Number of items in a path. The default is 5.'),
@@ -209,7 +209,7 @@ export const RETENTION_QUERY = is.options({
   ),
   period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'The length of a period.'),
   total_intervals: is.about(is.WHOLE, 'Number of periods in the range. The default is 11.'),
-  selected_interval: is.about(is.WHOLE, 'The period of the cohort, from 0.'),
+  selected_interval: is.about(is.WHOLE, 'Index of the period in which the cohort starts, from 0.'),
   appears_in: is.about(is.WHOLE, 'Return only people who came back this many periods later.'),
   ...SHARED,
   ...PAGE,
@@ -218,7 +218,7 @@ export const RETENTION_QUERY = is.options({
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
-  stickiness_days: is.about(is.WHOLE, 'The number of periods.'),
+  stickiness_days: is.about(is.WHOLE, 'Finds people with events in exactly this many periods.'),
   ...PAGE,
 })
 /** The query parameters of the route that lists the people of a funnel step. */
