@@ -22,7 +22,10 @@ const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
-/** The fraction of the rounds in which at least one answer must arrive before the kill. */
+/**
+ * The fraction of the rounds in which at least one answer must arrive before the kill. In the others, the kill may come
+ * before anything is acknowledged.
+ */
 const ANSWERED_PART = 0.85
 /** The shortest time under load before a kill, in milliseconds. */
 const RUN_MS_MIN = 20

@@ -255,8 +255,8 @@ export class GroupCommit {
       this.#options.log.error({ requests }, 'The log does not answer.')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Requests that were admitted earlier may still be added, when their bodies have arrived. They get a deadline of
-      // the same length.
+      // Requests that were admitted earlier may still be added when their bodies have arrived. The timer starts again,
+      // so that they are answered after the same time at the latest.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)

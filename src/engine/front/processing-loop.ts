@@ -47,8 +47,8 @@ const YIELD_LOOK_MS = 50
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /**
- * If nothing was processed for this time, in milliseconds, some persons are folded: their stored changes are added to
- * their records.
+ * If nothing was processed for this time, in milliseconds, some persons are folded: the changes that are stored beside
+ * their records are added to the records, which makes reading them faster.
  */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
@@ -468,7 +468,10 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Folds some persons when nothing was processed for some time. Every processing run restarts that time. */
+  /**
+   * Folds some persons (see `FOLD_QUIET_MS`) when nothing was processed for some time. Every processing run restarts
+   * that time.
+   */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {

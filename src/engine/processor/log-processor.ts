@@ -77,7 +77,10 @@ import {
  * so larger transactions write less. Processing this many events takes about a second.
  */
 const COMMIT_EVENTS = 49_152
-/** A transaction contains at most this many times `commitEvents` events, unless a single block contains more. */
+/**
+ * A transaction may have more than `commitEvents` events, so that it ends where a segment is full. It has at most this
+ * many times as many, unless a single block contains more.
+ */
 const COMMIT_EXCESS = 4 / 3
 /**
  * The time for merging segments after a commit while the main thread is busy, in milliseconds. It is enough for one

@@ -157,7 +157,10 @@ export class Sender {
   }
 }
 
-/** The waiting requests of one account in one list of a ledger. */
+/**
+ * The waiting requests of one account that are in the same list of a `ChargeLedger`. They are counted together and
+ * released together.
+ */
 interface Charge {
   readonly account: SenderAccount
   readonly list: Charge[]

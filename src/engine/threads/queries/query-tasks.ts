@@ -1,6 +1,6 @@
 /**
- * Runs queries on analytics threads. A query reads one snapshot, has a time limit, and is canceled when nobody waits
- * for it any more. The answer is its final text, which the main thread sends unchanged.
+ * Runs queries on analytics threads. A query sees the store as it was at one moment, has a time limit, and is canceled
+ * when nobody waits for it any more. The answer is its final text, which the main thread sends unchanged.
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
@@ -257,7 +257,8 @@ export function runExposedMembers(tools: LongTools, task: ExposedTask): Uint32Ar
 }
 
 /**
- * Opens a snapshot for a query. Returns it with the settings of the project, and with the tools for computing parts.
+ * Opens the store as it is at this moment, for one query. Returns the scanner that reads it, the settings of the
+ * project, and the tools for computing parts.
  */
 function open(
   tools: LongTools,
