@@ -223,7 +223,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Sets the entry of each person that has an event after a sequence number to 1. */
+/** Sets an entry to 1 for each person who has an event with a sequence number above `after`. */
 function markPersonsAfter(
   after: number,
   range: DateRange | null,

@@ -231,8 +231,8 @@ async function sourceOf(call: CopyCall): Promise<Source> {
   const { services, nowMs } = call
   const scheduled =
     hasSchedule === true ? await services.queries.scheduledChanges(from, flag.id) : []
-  // `scheduledChanges` lists the newest change first. The changes are created in the target in the order of their
-  // creation.
+  // `scheduledChanges` lists the newest change first. The list is reversed, so that the target gets the changes in the
+  // order in which they were made.
   const changes = portableChanges([...scheduled].reverse(), flag, set, nowMs)
   return { flag, set, hasDependencies: wish.copy_dependencies === true, changes }
 }
