@@ -189,7 +189,7 @@ class KillRounds {
     this.#check()
     const daemon = await this.#plan.launcher.start()
     this.#startMs = daemon.startMs
-    // The first start creates the store. Later starts recover it.
+    // The first start creates the store. Only later starts recover it, so only these are measured.
     if (!this.#isFirst) {
       this.#longestRecoveryMs = Math.max(this.#longestRecoveryMs, daemon.startMs)
     }
@@ -265,7 +265,9 @@ class KillRounds {
       if (answer.status === 200) return
       await sleep(LOOK_MS)
     }
-    throw new OperatorError('Accepted events could not be read within several minutes.')
+    throw new OperatorError(
+      'The daemon has not processed all accepted events within several minutes, so they cannot be compared.',
+    )
   }
 
   async #compare({ url }: ProofDaemon): Promise<Comparison> {

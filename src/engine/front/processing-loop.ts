@@ -56,8 +56,8 @@ const RETRY_MS_FIRST = 10
 /** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * While the main thread is busy, a commit may leave up to this number of events in the log. It can then end where
- * segments are at least half full.
+ * While the main thread is busy, a commit may leave up to this number of events in the log: half a full segment. The
+ * commit need not end with a small segment then, which would have to be merged later.
  */
 const LEFT_EVENTS = 4096
 /**

@@ -184,8 +184,8 @@ export class LogProcessor {
   /** The range of the log's blocks when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True after the log has grown since this object was created. A new block is written only after everything before it
-   * is on the disk, even if another process wrote it.
+   * True if the older blocks of the log are known to be on the disk. That is the case once the log has grown: a new
+   * block is written only after everything before it is on the disk, even what another process has written.
    */
   #isLogFlushed = false
   #isDiskShort = false

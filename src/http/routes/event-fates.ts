@@ -34,7 +34,10 @@ const FATE = is.namedObject('EventFate', {
   ),
   detail: is.about(is.TEXT, 'The result of the event, and what to do about it.'),
   received_at: is.about(is.nullable(is.TIME), 'When the event arrived.'),
-  processed_at: is.about(is.nullable(is.TIME), 'When the event became a dead letter. Null for all others.'),
+  processed_at: is.about(
+    is.nullable(is.TIME),
+    'When the event became a dead letter. Null for all others.',
+  ),
   event: is.nullable(is.TEXT),
   distinct_id: is.nullable(is.TEXT),
   warnings: is.about(is.list(is.TEXT), 'Types of the warnings about this event.'),

@@ -239,7 +239,8 @@ export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']):
 
 /** Throws 403 `permission_denied` if a key lacks the scope. */
 export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
-  if (!hasScope(scopes, scope)) throw denied(`The personal API key lacks the scope ${scope}.`)
+  if (!hasScope(scopes, scope))
+    throw denied(`The personal API key lacks the scope ${scope}. Use a key that has it.`)
 }
 
 /** Throws 403 `permission_denied` if a key has the scope neither in the organization nor in any project. */

@@ -111,7 +111,8 @@ function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock
  */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // Half of the files that the daemon does not need at its start are left for threads that start later.
+  // Of the files that the daemon does not need at its start, half may be connections. The other half is left for
+  // threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

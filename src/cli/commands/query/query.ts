@@ -153,7 +153,8 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: 'retention',
-    sentence: 'Count the persons who come back after an event. Persons with the event in the same period form a cohort.',
+    sentence:
+      'Count the persons who come back after an event. Persons with the event in the same period form a cohort.',
     options: {
       '--returning EVENT': 'Event that counts as coming back. Default: the same event.',
       '--first-time': 'Only persons who had never had the event before.',

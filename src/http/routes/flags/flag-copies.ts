@@ -343,7 +343,8 @@ async function copySchedule(
   if (changes.length === 0) return
   const readNewestFirst = () => services.queries.scheduledChanges(projectId, flagId)
   let known = await readNewestFirst()
-  // Each scheduled change of the target matches at most one scheduled change of the source.
+  // Each scheduled change of the target stands for at most one of the source. So two equal changes of the source become
+  // two changes of the target.
   const matched = new Set<number>()
   const create = async (change: PortableChange): Promise<void> => {
     const { request: wanted } = requestOf(change, names)

@@ -55,7 +55,10 @@ export const FILTERS = is.named(
       {
         groups: is.list(CONDITION),
         multivariate: is.nullable(is.openObject({}, { variants: is.nullable(is.list(VARIANT)) })),
-        payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts, by variant key. A flag without variants has one, with the key true.'),
+        payloads: is.about(
+          is.nullable(is.JSON_OBJECT),
+          'JSON texts, by variant key. A flag without variants has one, with the key true.',
+        ),
         aggregation_group_type_index: is.nullable(is.WHOLE),
         super_groups: is.nullable(is.list(CONDITION)),
       },

@@ -125,7 +125,10 @@ const FUNNEL = {
     is.WHOLE,
     'The step that people reached. Negative for people who dropped off before that step.',
   ),
-  funnel_custom_steps: is.about(is.list(is.WHOLE), 'Finds people who have done exactly this many steps.'),
+  funnel_custom_steps: is.about(
+    is.list(is.WHOLE),
+    'Finds people who have done exactly this many steps.',
+  ),
   funnel_order_type: is.about(
     is.choice('ordered', 'strict', 'unordered'),
     'The required order of the steps.',
@@ -165,7 +168,10 @@ const FUNNEL = {
 const CORRELATION = {
   ...FUNNEL,
   funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
-  funnel_correlation_person_entity: is.about(SERIES, 'The event that people have between the steps.'),
+  funnel_correlation_person_entity: is.about(
+    SERIES,
+    'The event that people have between the steps.',
+  ),
   funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
   funnel_correlation_property_values: is.about(FILTERS, 'The properties that the people have.'),
   funnel_correlation_person_limit: is.about(is.WHOLE, 'People per page. The default is 100.'),
@@ -177,13 +183,25 @@ const PATHS = {
   include_custom_events: is.about(NAMES, 'More events, by name.'),
   exclude_events: is.about(NAMES, 'Items to leave out.'),
   path_groupings: is.about(NAMES, 'Patterns of items that are merged into one item.'),
-  local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns of paths, and the aliases that replace them.'),
+  local_path_cleaning_filters: is.about(
+    is.list(is.JSON_OBJECT),
+    'Patterns of paths, and the aliases that replace them.',
+  ),
   start_point: is.about(is.TEXT, 'Cuts paths, so that they begin with this item.'),
   end_point: is.about(is.TEXT, 'Cuts paths, so that they end with this item.'),
   step_limit: is.about(is.WHOLE, 'Number of items in a path. The default is 5.'),
-  path_start_key: is.about(is.TEXT, 'Finds people whose path goes on after this position and item, such as 1_/about.'),
-  path_end_key: is.about(is.TEXT, 'Finds people whose path has this position and item, such as 2_/pay.'),
-  path_dropoff_key: is.about(is.TEXT, 'Finds people whose path ends at this position and item, such as 3_/pay.'),
+  path_start_key: is.about(
+    is.TEXT,
+    'Finds people whose path goes on after this position and item, such as 1_/about.',
+  ),
+  path_end_key: is.about(
+    is.TEXT,
+    'Finds people whose path has this position and item, such as 2_/pay.',
+  ),
+  path_dropoff_key: is.about(
+    is.TEXT,
+    'Finds people whose path ends at this position and item, such as 3_/pay.',
+  ),
   funnel_paths: is.about(is.TEXT, 'The part of the funnel that the paths cover.'),
   funnel_filter: is.about(is.JSON_OBJECT, 'The funnel.'),
   ...PAGE,

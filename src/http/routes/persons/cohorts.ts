@@ -245,7 +245,11 @@ function readTable(body: Uint8Array): TableMembers {
   try {
     text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
-    throw new ServiceError('parse_error', 'The table is not valid UTF-8.', { cause })
+    throw new ServiceError(
+      'parse_error',
+      'The table is not valid UTF-8. Save it in UTF-8, and send it again.',
+      { cause },
+    )
   }
   const members = readMemberTable(text)
   if (members.rowCount <= MEMBERS_MAX) return members

@@ -76,7 +76,10 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
     {
       who: inProject('person:read'),
       query: is.options({
-        events: is.about(is.list(SERIES), 'The events at which changes are looked for. The default is all.'),
+        events: is.about(
+          is.list(SERIES),
+          'The events at which changes are looked for. The default is all.',
+        ),
         actions: is.about(is.list(is.ANY), 'Must be empty.'),
         properties: is.about(FILTERS, 'Filters on persons, whose properties are shown over time.'),
         breakdown: is.about(is.TEXT, 'A further property to show over time.'),

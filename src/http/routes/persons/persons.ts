@@ -193,7 +193,10 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       'Splits a person, so that each distinct_id becomes a person of its own.',
       {
         body: is.options({
-          main_distinct_id: is.about(is.TEXT, 'The distinct_id that keeps the person and its properties.'),
+          main_distinct_id: is.about(
+            is.TEXT,
+            'The distinct_id that keeps the person and its properties.',
+          ),
         }),
         answers: { 201: done(PERSON_CHANGED) },
         respond: (call) =>

@@ -245,8 +245,14 @@ const DECISION_REQUEST = is.named(
       $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The distinct_id of the user before login.'),
       $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are evaluated by device.'),
       flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Evaluate only these flags.'),
-      evaluation_contexts: is.about(is.list(is.TEXT), 'Leave out flags that are only for other contexts.'),
-      evaluation_runtime: is.about(is.TEXT, 'client, server or all. Flags for another runtime are left out.'),
+      evaluation_contexts: is.about(
+        is.list(is.TEXT),
+        'Leave out flags that are only for other contexts.',
+      ),
+      evaluation_runtime: is.about(
+        is.TEXT,
+        'client, server or all. Flags for another runtime are left out.',
+      ),
       disable_flags: is.about(is.BOOLEAN, 'Return an answer without flags.'),
       project_id: is.about(is.TEXT_OR_NUMBER, 'The project, if a personal key is sent as token.'),
     },
