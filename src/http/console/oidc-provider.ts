@@ -254,7 +254,7 @@ async function fetchBounded(url: string, options: CustomFetchOptions): Promise<R
       throw new ProviderFault(`The provider answered with status ${status}.`)
     if (!JSON_TYPE.test(type)) {
       throw new ProviderFault(
-        `The answer of the provider is not JSON, but ${JSON.stringify(type)}.`,
+        `The answer of the provider (status ${status}) is not JSON, but ${JSON.stringify(type)}.`,
       )
     }
     const isEmpty = EMPTY_STATUSES.includes(status)
