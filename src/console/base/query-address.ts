@@ -1,6 +1,7 @@
 /**
- * Converts between a query and the URL parameters that describe it on the page "Explore". The two functions are inverse
- * to each other. If the parameters cannot express a query, the parameter `q` contains the whole query.
+ * Converts between a query and the URL parameters that describe it on the page "Explore". `toQuery` reads the
+ * parameters, and `toAddress` writes them, so that `toQuery` returns the same query again. If the parameters cannot
+ * express a query, the parameter `q` contains the whole query.
  */
 
 import {

@@ -1,7 +1,7 @@
 /**
  * Copies a flag to other projects of the organization, with the cohorts that it refers to. A flag is found in the other
- * project by its key, and a cohort or a group type by its name. Shapes: PostHog
- * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
+ * project by its key, and a cohort or a group type by its name. The forms of requests and answers are those of
+ * PostHog's posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
