@@ -118,7 +118,7 @@ const NAMED_RETENTION = is.named(
       ),
       days: is.about(
         wholeNumbers('events', 1, RETENTION_DAYS_MAX),
-        'Null keeps the events forever.',
+        'The number of days for which events are kept. Null keeps them forever.',
       ),
     }),
   ),

@@ -69,7 +69,10 @@ export const RETENTION_PAGE = is.namedObject(
   },
   {
     total: is.WHOLE,
-    totals: is.about(is.list(is.WHOLE), 'The number of these people in each period.'),
+    totals: is.about(
+      is.list(is.WHOLE),
+      'The number of people on all pages who appear in each period. Only with include_total.',
+    ),
   },
 )
 
@@ -93,7 +96,7 @@ const TARGET = {
     is.choice('events', 'actions'),
     'Whether entity_id is an event or an action.',
   ),
-  entity_math: is.about(is.TEXT, 'The math of the series in the chart.'),
+  entity_math: is.about(is.TEXT, 'How the series is counted in the chart, such as dau or sum.'),
   entity_order: is.about(is.WHOLE, 'Index of the series among the series of the chart.'),
   math_property: is.about(is.TEXT, 'The property that is summed up, averaged and so on.'),
   math_group_type_index: is.about(is.WHOLE, 'Index of the group type whose groups are counted.'),
@@ -111,11 +114,11 @@ const BREAKDOWN = {
   ),
   breakdown_value: is.about(
     is.TEXT_OR_NUMBER,
-    'The value of the breakdown whose people are returned.',
+    'The value of the breakdown whose people are returned. Funnels use funnel_step_breakdown.',
   ),
   breakdown_histogram_bin_count: is.about(
     is.WHOLE,
-    'If given, the value of the breakdown is a range of numbers.',
+    'If given, breakdown_value is a range of numbers, such as [10,17.5].',
   ),
 }
 const FUNNEL = {
@@ -152,8 +155,14 @@ const FUNNEL = {
   ),
   entrance_period_start: is.about(is.TEXT, 'Start of the period in which the attempts begin.'),
   drop_off: is.about(is.TEXT, 'If true, returns the people who did not convert.'),
-  funnel_from_step: is.about(is.WHOLE, 'The step from which the conversion counts.'),
-  funnel_to_step: is.about(is.WHOLE, 'The step up to which the conversion counts.'),
+  funnel_from_step: is.about(
+    is.WHOLE,
+    'With drop_off or entrance_period_start: people must have done more steps than this number.',
+  ),
+  funnel_to_step: is.about(
+    is.WHOLE,
+    'People who have done more steps than this number have converted.',
+  ),
   aggregation_group_type_index: is.about(
     is.WHOLE,
     'Number of the group type whose groups are counted instead of persons.',
@@ -162,17 +171,29 @@ const FUNNEL = {
     is.TEXT,
     'Which value of the breakdown is attributed to a person.',
   ),
-  breakdown_attribution_value: is.about(is.WHOLE, 'The step that decides the value.'),
-  funnel_step_breakdown: is.about(is.TEXT_OR_NUMBER, 'The value of the breakdown, or a list.'),
+  breakdown_attribution_value: is.about(
+    is.WHOLE,
+    'With the attribution step: the step whose value counts.',
+  ),
+  funnel_step_breakdown: is.about(
+    is.TEXT_OR_NUMBER,
+    'The value of the breakdown whose people are returned. Several values as a list.',
+  ),
 }
 const CORRELATION = {
   ...FUNNEL,
-  funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
+  funnel_correlation_type: is.about(
+    is.TEXT,
+    'What the people have in common: events, event_with_properties or properties.',
+  ),
   funnel_correlation_person_entity: is.about(
     SERIES,
     'The event that people have between the steps.',
   ),
-  funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
+  funnel_correlation_person_converted: is.about(
+    is.BOOLEAN,
+    'True for people who converted, false for people who dropped off.',
+  ),
   funnel_correlation_property_values: is.about(FILTERS, 'The properties that the people have.'),
   funnel_correlation_person_limit: is.about(is.WHOLE, 'People per page. The default is 100.'),
   funnel_correlation_person_offset: is.about(is.WHOLE, 'Number of people to skip.'),
@@ -180,7 +201,7 @@ const CORRELATION = {
 const PATHS = {
   ...SHARED,
   include_event_types: is.about(NAMES, 'Kinds of events: $pageview, $screen, custom_event.'),
-  include_custom_events: is.about(NAMES, 'More events, by name.'),
+  include_custom_events: is.about(NAMES, 'Names of further events to include.'),
   exclude_events: is.about(NAMES, 'Items to leave out.'),
   path_groupings: is.about(NAMES, 'Patterns of items that are merged into one item.'),
   local_path_cleaning_filters: is.about(
@@ -202,8 +223,11 @@ const PATHS = {
     is.TEXT,
     'Finds people whose path ends at this position and item, such as 3_/pay.',
   ),
-  funnel_paths: is.about(is.TEXT, 'The part of the funnel that the paths cover.'),
-  funnel_filter: is.about(is.JSON_OBJECT, 'The funnel.'),
+  funnel_paths: is.about(
+    is.TEXT,
+    'Which part of the paths counts: before, between or after steps of the funnel.',
+  ),
+  funnel_filter: is.about(is.JSON_OBJECT, 'The funnel, with its step in funnel_step.'),
   ...PAGE,
 }
 
@@ -212,8 +236,11 @@ export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...
 /** The query parameters of the route that lists the people behind a number in a lifecycle chart. */
 export const LIFECYCLE_QUERY = is.object(
   {
-    target_date: is.about(is.TEXT, 'A time within the period.'),
-    lifecycle_type: is.about(is.TEXT, 'New, returning, resurrecting or dormant, in lower case.'),
+    target_date: is.about(is.TEXT, 'A time within the period whose people are returned.'),
+    lifecycle_type: is.about(
+      is.TEXT,
+      'The status of the people in that period: new, returning, resurrecting or dormant.',
+    ),
   },
   { ...SHARED, ...PAGE },
 )

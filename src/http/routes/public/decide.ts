@@ -243,7 +243,10 @@ const DECISION_REQUEST = is.named(
         'Properties of groups that take precedence over the stored ones, by group type.',
       ),
       $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The distinct_id of the user before login.'),
-      $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are evaluated by device.'),
+      $device_id: is.about(
+        is.TEXT_OR_NUMBER,
+        'The ID of the device, for flags that are evaluated by device.',
+      ),
       flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Evaluate only these flags.'),
       evaluation_contexts: is.about(
         is.list(is.TEXT),
