@@ -29,7 +29,10 @@ export interface GuardEventsOptions {
   /** Called when an event of a project is in the log, with its bytes there. */
   readonly onAccepted: (projectId: number, bytes: number) => void
   readonly onFailure: (error: unknown, event: GuardEvent) => void
-  /** If another process has stored an event, this process leaves it to that process for this time, in milliseconds. */
+  /**
+   * The process that stored an event writes it to the log at once. Any other process waits this many milliseconds, and
+   * then writes the event itself if it is still stored.
+   */
   readonly waitMs: number
 }
 

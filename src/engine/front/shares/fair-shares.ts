@@ -341,7 +341,7 @@ export class FairShares {
     this.#workMs += (us * account.factor) / US_PER_MS
   }
 
-  /** Removes from an account requests that do not wait any more. Only `ChargeLedger` calls it. */
+  /** Subtracts requests that no longer wait from what an account holds. Only `ChargeLedger` calls it. */
   release({ account, bytes, us }: Charge, isProcessed: boolean): void {
     account.heldBytes -= bytes
     account.heldUs -= us

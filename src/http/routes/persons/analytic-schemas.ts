@@ -246,15 +246,15 @@ export const LIFECYCLE_QUERY = is.object(
 )
 /** The query parameters of the route that lists the people behind a number in a retention chart. */
 export const RETENTION_QUERY = is.options({
-  target_entity: is.about(SERIES, 'The event that starts a cohort. The default is $pageview.'),
+  target_entity: is.about(SERIES, 'The event with which people start. The default is $pageview.'),
   returning_entity: is.about(SERIES, 'The event that counts as a return.'),
   retention_type: is.about(
     is.TEXT,
-    'With retention_first_time, only the first event of a person counts.',
+    'With retention_first_time, people start only with the first such event that they ever sent.',
   ),
   period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'The length of a period.'),
   total_intervals: is.about(is.WHOLE, 'Number of periods in the range. The default is 11.'),
-  selected_interval: is.about(is.WHOLE, 'Index of the period in which the cohort starts, from 0.'),
+  selected_interval: is.about(is.WHOLE, 'Index of the period in which the people started, from 0.'),
   appears_in: is.about(is.WHOLE, 'Return only people who came back this many periods later.'),
   ...SHARED,
   ...PAGE,

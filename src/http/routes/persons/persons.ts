@@ -68,7 +68,7 @@ const PERSONS_DELETED = is.namedObject('PersonsDeleted', {
   recordings_queued_for_deletion: is.BOOLEAN,
   deletion_errors: is.about(
     is.list(is.object({ person_uuid: is.UUID })),
-    'UUIDs of the persons that could not be deleted. Send them again.',
+    'UUIDs of the persons for which the deletion failed. Send them again.',
   ),
 })
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
