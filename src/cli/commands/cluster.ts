@@ -49,7 +49,9 @@ export const COMMANDS: Commands = [
     async run(input) {
       const name = await readOrganization(input, ({ warehouse }) => warehouse)
       if (name === null)
-        throw new OperatorError('The catalogue names no warehouse, so there is nothing to forget.')
+        throw new OperatorError(
+          'No warehouse is recorded for this cluster, so there is nothing to forget.',
+        )
       const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const { nodes } = await lookAtCluster(notedBrokers(input.dataDir))

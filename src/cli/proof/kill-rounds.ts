@@ -256,7 +256,9 @@ class KillRounds {
       body: JSON.stringify(mark),
     })
     if (status !== 200)
-      throw new OperatorError(`The daemon answered the last event of the proof with ${status}.`)
+      throw new OperatorError(
+        `The daemon refused the last event of the proof with the HTTP status ${status}, so the proof is incomplete.`,
+      )
     const deadlineMs = clock.monotonic() + PROOF_PROCESSING_MS_MAX
     while (clock.monotonic() < deadlineMs) {
       this.#check()
@@ -276,7 +278,7 @@ class KillRounds {
       return this.ledger.compare(eventsIn(answer.body))
     }
     throw new OperatorError(
-      `The events cannot be read, because the daemon answered ${answer.status}.`,
+      `The stored events cannot be compared, because the daemon answered the export with the HTTP status ${answer.status}.`,
     )
   }
 
