@@ -48,8 +48,8 @@ const QUICK_RUN_US = 5000
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
 /**
- * The weight of a processing run in which events were cheaper than estimated. If they were more expensive, the whole
- * difference counts immediately.
+ * If events were cheaper than estimated in a processing run, the factors of their senders are lowered by at most this
+ * part of the difference. If events were more expensive, the factors are raised by up to the whole difference.
  */
 const CHEAPER_WEIGHT = 0.5
 /** The share of the queue that a sender may always fill, however much others hold. */

@@ -26,7 +26,7 @@ type DividedShard = QueryShard & { readonly part: EventPart }
 interface RememberedPart {
   /** The state of the store from which the result was computed. */
   readonly state: string
-  /** Identifies the events that the result includes, and the owners that these events had. */
+  /** Identifies the events that the result includes, and the persons to whom these events belonged at that time. */
   readonly known: KnownEvents
   readonly found: unknown
   /** The estimated number of bytes of the result and of `page`. */
@@ -176,8 +176,8 @@ function stateOf({ scanner, context }: QueryShard): string {
 }
 
 /**
- * Adds the newer events to a result. Call it only for queries that do not look at the owners of events until the answer
- * is made from the result.
+ * Adds the newer events to a result. Call it only for queries whose result does not depend on the persons to whom the
+ * events belong. Such queries look up persons only when an answer is made from the result.
  */
 function withNewEvents(
   { known, found }: RememberedPart,
