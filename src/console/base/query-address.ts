@@ -77,8 +77,8 @@ export const DEFAULTS = {
 } as const
 
 /**
- * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths leave them out if
- * they are made of all events.
+ * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths that consist of all
+ * kinds of events leave them out.
  */
 const TECHNICAL_EVENTS: readonly string[] = [
   '$feature_flag_called',

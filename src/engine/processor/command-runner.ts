@@ -458,7 +458,7 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 
 /**
  * Stores changes of the members of a calculated or static cohort. If a person was deleted after the calculation, the
- * distinct ID numbers of that person have no owner. They are ignored.
+ * distinct ID numbers of that person belong to nobody. They are ignored.
  */
 function setCohortMembers(
   { persons, atMs }: Step,

@@ -23,8 +23,9 @@ import { TrustedProxies } from './url.ts'
  */
 const RESERVED_FILES = 128
 /**
- * The number of connections that are allowed even if the limit of open files leaves fewer than this besides the
- * reserved files. If it leaves hardly any, the number is lower, but at least `CONNECTIONS_MIN`.
+ * If the limit of open files is low, this number of connections is allowed all the same, although the reserved files
+ * and these connections together exceed the limit. If the limit is lower still, the number falls, but not below
+ * `CONNECTIONS_MIN`.
  */
 const SCARCE_CONNECTIONS = 32
 const CONNECTIONS_MIN = 4

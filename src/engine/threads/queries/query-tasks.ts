@@ -92,7 +92,7 @@ export type QueryOutcome =
 /** The result of one part of a query, and the state of the store from which it was computed. */
 export interface QueryPart {
   readonly state: string
-  /** True if the part depends only on events and their owners, and not on properties of persons. */
+  /** True if the part depends only on events and on who their persons are, and not on properties of persons. */
   readonly isLasting: boolean
   /**
    * The results of the pieces of the part. They are plain data, whose structure only the kind of the query knows. They

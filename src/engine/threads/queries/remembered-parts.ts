@@ -85,7 +85,7 @@ export class RememberedParts {
 
   /**
    * Caches the result of a query over all current events. `isLasting` is true if the result depends only on events and
-   * their owners, and not on properties of persons.
+   * on who their persons are, and not on properties of persons.
    */
   keep(
     planned: PlannedQuery,

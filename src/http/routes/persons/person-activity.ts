@@ -151,7 +151,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   return answerRows(format, points, 'points', {}, behind)
 }
 
-/** Returns the date range of a request with `date_from=all`. It begins with the first event that counts. */
+/** Returns the date range of a request with `date_from=all`. It begins with the first point of the timeline. */
 function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,
