@@ -1,4 +1,7 @@
-/** `tenrec cluster ...`: the status of a cluster. It asks the brokers, and no daemon. */
+/**
+ * `tenrec cluster ...`: prints the status of a cluster, which comes from its brokers and not from a daemon, and removes
+ * the record of its warehouse.
+ */
 import { OperatorError } from '../../base/errors.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
