@@ -262,7 +262,7 @@ export interface AcceptedInvite {
   readonly made: NewKey<PersonalKey> | null
 }
 
-/** The error for accepting an invitation with a password if the invitation allows none (`mayHavePassword`). */
+/** The error text if a user sends a password to accept an invitation that allows none; see `mayHavePassword`. */
 export const LIMITED_INVITE =
   'This invitation gives limited rights, so it comes with a personal key instead of a password. Accept it without `password`.'
 

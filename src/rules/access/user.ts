@@ -15,7 +15,10 @@ export interface UserSummary {
   readonly is_email_verified: boolean
 }
 
-/** Returns the summary of a user. The e-mail address counts as verified, because the operator entered it. */
+/**
+ * Returns the summary of a user. The e-mail address counts as verified, because either an administrator entered it or
+ * the identity provider verified it.
+ */
 export function userSummary(user: UserFacts): UserSummary {
   const { id, uuid, distinctId, firstName, email } = user
   return {

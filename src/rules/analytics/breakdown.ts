@@ -18,7 +18,7 @@ export interface Breakdown {
   readonly type: BreakdownType
   /** The names of properties, or the numbers of cohorts as text. There is at least one. */
   readonly keys: readonly string[]
-  /** The type of the groups whose property it is. Null for the other types. */
+  /** For the type `group`: the number of the group type whose property is read. Null for the other types. */
   readonly groupTypeIndex: number | null
 }
 

@@ -83,10 +83,7 @@ export function allFromMs(firstEventMs: (sinceMs?: number) => number | null): nu
   return firstEventMs(ALL_FROM_MS_MIN) ?? firstEventMs()
 }
 
-/**
- * Returns the date range of a request. A date that cannot be read counts as the current time, because clients rely on
- * this.
- */
+/** Returns the date range of a request. A date that cannot be read means today, because clients rely on this. */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
   const { dateFrom, timezone, interval, isExplicit = false } = request
   let fromMs = startOf(request)
@@ -104,7 +101,8 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 
 /**
  * Returns the moment that a text names, read like `dateFrom`, in milliseconds since 1970. A day means its midnight. A
- * time of day is ignored unless the interval is hour. A text that cannot be read counts as the current time.
+ * time of day is ignored unless the interval is hour or `isExplicit` is true. A text that cannot be read means the
+ * midnight at which today begins.
  */
 export function momentOfText(text: string, request: RangeRequest): number {
   return startOf({ ...request, dateFrom: text })

@@ -71,16 +71,15 @@ export interface EventScanRequest {
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /**
-   * For chunks: if true, the positions of values in one chunk may differ from those in another. The scan is then
-   * faster, because it looks up no value.
+   * For chunks: if true, the same value may be at different positions of `values` in different chunks. The scan is then
+   * faster, because it need not look up the positions of values that an earlier chunk had.
    */
   readonly areValuesLocal?: boolean
-  /** If true, `timesMs` and `seriesMasks` may also be empty. */
+  /** If true, the caller reads neither `timesMs` nor `seriesMasks`, so the scan may leave them empty. */
   readonly isPersonsOnly?: boolean
   /**
-   * For chunks: returns which columns the caller reads of events whose times are in the range `within`, in addition to
-   * the columns of values. `persons` leaves out times and series, `times` leaves out all except the times, and `count`
-   * leaves out all of them. If `looksAt` is absent, `isPersonsOnly` decides.
+   * For chunks: returns which columns the caller reads of a chunk whose times are all in the range `within`. The scan
+   * may leave the other columns empty. If `looksAt` is absent, `isPersonsOnly` decides.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
   /** If true, events without an owner are found as well. Their person number is 0. */
@@ -101,7 +100,10 @@ export interface EventScanRequest {
   readonly soon?: readonly string[]
 }
 
-/** The columns of a chunk that the caller reads, in addition to the columns of values. `count` means none of them. */
+/**
+ * The columns of a chunk that a caller reads, in addition to the columns of values. `all` means all columns, `persons`
+ * all except times and series, `times` only the times, and `count` none of them.
+ */
 export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
@@ -127,8 +129,8 @@ export interface EventPart {
   /** Restricts the part to the events of some persons. The list contains 1 at the person number of each of them. */
   readonly among?: Uint8Array
   /**
-   * Assigns each event to the owner that its distinct_id had after this number of changes of owners; see
-   * `KnownEvents.moves`. If it is absent, the current owners count.
+   * The number of changes of owners (see `KnownEvents.moves`) that the part knows. Each event belongs to the owner that
+   * its distinct_id had after these changes. If `ownersAt` is absent, it belongs to its current owner.
    */
   readonly ownersAt?: number
 }
@@ -254,11 +256,11 @@ export interface EventScanner {
    */
   scan(request: EventScanRequest): EventColumns
   /**
-   * Passes the same events to `visit` chunk by chunk, in an order that is `unsorted` or `any`. A chunk is valid until
-   * `visit` returns. The chunks are usually in the order of arrival. A caller may rely on that order only for its speed
-   * and its memory. A value has the same position in all chunks, because their lists of values only grow, unless
-   * `areValuesLocal` is true. A scan by chunks needs no memory for all events at once, and the data of a chunk is in
-   * the CPU cache while it is processed. Throws the same errors as `scan`.
+   * Passes the same events to `visit` chunk by chunk. `order` must be `unsorted` or `any`. The chunks usually come in
+   * the order of arrival. A caller may use that to be faster or to need less memory, but its result must not depend on
+   * it. A value has the same position in all chunks, because their lists of values only grow, unless `areValuesLocal`
+   * is true. A chunk is valid until `visit` returns. A scan by chunks needs no memory for all events at once, and the
+   * data of a chunk is in the CPU cache while it is processed. Throws the same errors as `scan`.
    */
   scanChunks(request: EventScanRequest, visit: ChunkVisitor): void
   /**

@@ -57,8 +57,8 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     const wanted = status === 'dormant' ? EARLIER : status === 'returning' ? EARLIER | WITHIN : -1
     return pageOfPersons(personsMarked(marks, wanted), inquiry)
   }
-  // Indexed by person number: 1 if the person was created in the period and is active in it, but not in the period
-  // before it.
+  // Indexed by person number. 1 means that the person was created in the period and is active in it, but not in the
+  // period before it.
   const created = new Uint8Array(marks.length)
   for (const person of scanner.createdWithin(context.projectId, startMs, endMs).persons) {
     if (marks[person] === WITHIN) created[person] = 1

@@ -22,8 +22,8 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MINUTE_MS = 60_000
 /**
- * The usual length of each period, in milliseconds; 28 days for a month. A single day may be shorter when clocks
- * change, but a longer day makes up for it.
+ * The least average length of a period, in milliseconds. A month has at least 28 days. A single day may be shorter than
+ * 24 hours when clocks change, but a longer day makes up for it.
  */
 const SHORTEST_MS: Readonly<Record<Interval, number>> = {
   minute: MINUTE_MS,

@@ -44,7 +44,7 @@ interface CohortPlan {
   readonly periods: Periods
   /** The number of periods in the answer, including the period of the cohort. */
   readonly shown: number
-  /** Events at or after this moment do not count. */
+  /** Events at or after this moment, in milliseconds, are ignored. */
   readonly endMs: number
 }
 

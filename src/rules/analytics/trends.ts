@@ -25,7 +25,10 @@ import { aggregatesByPerson, countsOf } from './person-aggregates.ts'
 import type { ParametersOf } from './questions.ts'
 import { PROPERTY_MATH, type Series, targetSeries } from './series.ts'
 
-/** For each math that looks back: the number of days before a point of the chart whose events count too. */
+/**
+ * For the math `weekly_active` and `monthly_active`: the number of days before a point of the chart whose events are
+ * taken into account as well.
+ */
 const DAYS_BEFORE: ReadonlyMap<string, number> = new Map([
   ['weekly_active', 7],
   ['monthly_active', 30],

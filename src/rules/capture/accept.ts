@@ -55,13 +55,14 @@ export interface AcceptTools {
   /** The maximum number of bytes that a body may decode to. */
   readonly decodedBytesMax: number
   /**
-   * The maximum number of bytes of lz64 text, and of JSON whose events must be parsed. A larger body throws
-   * `SlowBodyError`, and the caller may check it on another thread.
+   * The maximum number of bytes of lz64 text, and of JSON whose events are parsed. If a JSON body is larger, only its
+   * outline and its key are checked, so that a request without a valid key is refused at once. Then `SlowBodyError` is
+   * thrown, and the caller may check the whole body on another thread.
    */
   readonly slowBytesMax: number
   /**
-   * The maximum number of bytes of JSON whose outline and key are read before its events are parsed. A larger body
-   * throws `SlowBodyError`.
+   * The maximum number of bytes of JSON whose outline and key are checked. For a larger body, `SlowBodyError` is thrown
+   * before anything is read.
    */
   readonly outlinedBytesMax: number
   /** Called from time to time while a large body is parsed. An error that it throws stops the parsing. */

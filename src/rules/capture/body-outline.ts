@@ -179,7 +179,9 @@ class OutlineWalk implements BodyOutline {
   }
 
   #count(): void {
-    if (++this.#values > EVENT_VALUES_MAX) throw tooManyValues(EVENT_VALUES_MAX)
+    if (++this.#values > EVENT_VALUES_MAX) {
+      throw tooManyValues(EVENT_VALUES_MAX, 'values in one event')
+    }
   }
 
   #addRange(start: number, end: number): void {

@@ -2,7 +2,7 @@
  * Identifies visitors without cookies. With `cookieless_mode`, posthog-js sends the same distinct_id for every visitor.
  * This module replaces it by a distinct_id that is different for each visitor and each day. It is a hash of the
  * visitor's IP address, the host and the user agent with a secret salt. The salt is deleted after some days, and the
- * data that went into the hash is removed from the event. Source: docs/compatibility/persons.md, "Visitors without
+ * address and the user agent are removed from the event. Source: docs/compatibility/persons.md, "Visitors without
  * cookies"; PostHog nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
  */
 import { createHmac } from 'node:crypto'
@@ -62,9 +62,9 @@ export function isCookieless(event: NormalizedEvent): boolean {
 }
 
 /**
- * Gives an event for which `isCookieless` is true the ids of its visitor, device and session, and removes the
- * properties that the ids are computed from. If one of these properties is missing, the event keeps the shared
- * distinct_id and gets a warning.
+ * Gives an event for which `isCookieless` is true the ids of its visitor, device and session. Removes `$ip`,
+ * `$raw_user_agent` and `$cookieless_extra`, from which the ids are computed. If the address, the user agent or the
+ * host is missing, the event keeps the shared distinct_id and gets a warning.
  */
 export function withVisitor(event: NormalizedEvent, context: CookielessContext): VisitorEvent {
   const { properties } = event
@@ -176,7 +176,10 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Returns the warning that a property is missing without which the visitor cannot be identified. */
+/**
+ * If a value is missing without which the visitor cannot be identified, returns the type of the warning and the name of
+ * the property. Otherwise returns null.
+ */
 function missingTrait({
   userAgent,
   address,

@@ -72,8 +72,8 @@ export function requestSentAt(
 /**
  * Returns when an event happened. If the event has an offset, it is the time of arrival minus the offset. Otherwise it
  * is the timestamp, corrected by the error of the client's clock. Without a timestamp, it is the time of arrival. A
- * time that is more than 23 hours in the future is replaced by the time of arrival. It never throws: a value that
- * cannot be used is ignored, with a warning. Source: docs/compatibility/events.md, "Time".
+ * time that is more than 23 hours in the future, or before the year 0000, is replaced by the time of arrival. It never
+ * throws: a value that cannot be used is ignored, with a warning. Source: docs/compatibility/events.md, "Time".
  */
 export function eventTime(
   event: JsonObject,

@@ -342,10 +342,10 @@ export function notJson(): ServiceError {
   return new ServiceError('invalid_payload', 'The body is not valid JSON.')
 }
 
-/** Returns the error for a text that has too many values. */
+/** Returns the error for a text that has too many values. `what` names them in the error text. */
 export function tooManyValues(valuesMax: number, what = 'values'): ServiceError {
   return new ServiceError(
     'request_too_large',
-    `The JSON has more than ${valuesMax} ${what} in one piece. Send fewer of them in one request.`,
+    `The JSON has more than ${valuesMax} ${what}. Send fewer of them in one request.`,
   )
 }

@@ -52,7 +52,7 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   at = positionAfterText(bytes, positionAfter(bytes, uuidEnd, EVENT), end)
   at = positionAfterText(bytes, positionAfter(bytes, at, DISTINCT_ID), end)
   at = positionAfterText(bytes, positionAfter(bytes, at, TIMESTAMP), end)
-  // Other programs write times without a zone, so the line is not from Tenrec.
+  // Tenrec writes times in UTC with `Z`. A line with any other time is from another program.
   if (at < 0 || bytes[at - 2] !== UTC) return false
   found.headEnd = at
   at = positionAfterText(bytes, positionAfter(bytes, at, CREATED_AT), end)

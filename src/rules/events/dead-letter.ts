@@ -23,7 +23,10 @@ export interface DeadLetterOrigin {
 export interface DeadLetterCounts {
   readonly count: number
   readonly bytes: number
-  /** The number of letters that were discarded since the last call because a limit was reached. */
+  /**
+   * The number of letters that were discarded because a limit was reached. Letters that an earlier call of `takeCounts`
+   * has reported are not counted again.
+   */
   readonly forgotten: number
 }
 
@@ -65,7 +68,8 @@ export interface DeadLetterView {
 /** Returns a letter as lists show it. */
 export function letterView(letter: StoredDeadLetter): DeadLetterView {
   const { number, storedAtMs, projectId, step, reason, raw } = letter
-  // The event as the client sent it may contain an IP address.
+  // The bytes of the event may contain an IP address that the client sent, so they are not shown if the project stores
+  // none.
   const isPrivate = ((letter.origin?.flags ?? 0) & RECORD_IP_ANONYMIZED) !== 0
   const start = raw.subarray(0, LETTER_BODY_BYTES_MAX)
   const isCut = start.length < raw.length

@@ -22,8 +22,8 @@ export interface DeadLetterOutcome {
    */
   readonly failed: number
   /**
-   * The number of letters that hold commands. Commands are not replayed, because their callers were told that they
-   * failed.
+   * The number of letters that contain a command (an action that a user requested) instead of events. Commands are not
+   * replayed, because their callers were told that they failed.
    */
   readonly skipped: number
   /** The number of the last letter that was handled. It is the `after` of the next command. */

@@ -15,8 +15,8 @@ export interface ErasureTarget {
   /** The distinct ids whose events are selected. Null means the events of everybody. */
   readonly ids: readonly ErasureSpan[] | null
   /**
-   * For each event, the rule with its name counts, or else the rule without a name. An event for which there is no rule
-   * is kept.
+   * The rules that decide about each event. A rule with the name of the event takes precedence over the rule without a
+   * name. An event for which there is no rule is kept.
    */
   readonly rules: readonly ErasureRule[]
   /** All events up to this sequence number are selected, regardless of the rules. */
@@ -72,7 +72,10 @@ export function isToCarryOut({ isCarriedOut, doneAt }: DeletionJob): boolean {
   return isCarriedOut === undefined ? doneAt === null : !isCarriedOut
 }
 
-/** Returns a finished job without its distinct ids. The criteria remain as they were requested. */
+/**
+ * Returns a finished job without its distinct ids, which are not needed any more. The criteria of the request stay in
+ * the receipt.
+ */
 export function withoutNeedlessIds(job: DeletionJob): DeletionJob {
   const isOver = job.doneAt !== null && !isToCarryOut(job)
   return isOver && job.ids !== null ? { ...job, ids: [] } : job

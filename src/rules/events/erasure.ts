@@ -53,8 +53,8 @@ export interface RetentionRules {
 export const NO_RETENTION: RetentionRules = { days: null, bytesMax: null, events: [] }
 
 /**
- * Returns the erasure rules that follow from retention rules at `nowMs`. The limits are rounded to the start of a day
- * in UTC, so that all events of a day are erased at once.
+ * Returns the erasure rules that follow from retention rules at `nowMs`. The moment before which events are erased is
+ * the start of a day in UTC, so that all events of a day are erased at once.
  */
 export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureRule[] {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS

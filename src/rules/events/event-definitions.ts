@@ -49,7 +49,7 @@ export interface EventFacts {
   readonly lastSequence: number
 }
 
-/** A definition that counts as deleted until a new event arrives. */
+/** A definition that a user has deleted. It is hidden until a new event with the name arrives. */
 export interface DeletedDefinition {
   readonly id: string
   /** The sequence number of the newest event of the project at the time of the deletion. */
@@ -139,7 +139,8 @@ export function propertyType(value: unknown): PropertyType | null {
 
 /**
  * Returns the events that a query selects, in order. `deleted` maps the id of each deleted definition to the newest
- * sequence number at the time of the deletion. The event stays deleted until one with a larger sequence number arrives.
+ * sequence number at the time of the deletion. The definition stays deleted until an event with a larger sequence
+ * number arrives.
  */
 export function findEvents(
   events: Iterable<EventFacts>,

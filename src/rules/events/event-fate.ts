@@ -12,15 +12,15 @@ export interface EventFate {
   readonly timestamp?: string
   readonly person_id?: string
   /**
-   * At most one of these times is present. Which one depends on the fate: the arrival of a stored event (`created_at`),
-   * of a waiting event or dead letter (`arrived_at`), or of a dropped event (`dropped_at`). If only a warning is left
-   * of an event, `warned_at` is the time of the warning.
+   * At most one of the members from here to `warned_at` is present. Which one depends on the fate: the arrival of a
+   * stored event (`created_at`), of a waiting event or dead letter (`arrived_at`), or of a dropped event
+   * (`dropped_at`). If only a warning is left of an event, `warned_at` is the time of the warning.
    */
   readonly created_at?: string
   readonly arrived_at?: string
   readonly dropped_at?: string
   readonly warned_at?: string
-  /** The time at which the event became a dead letter. */
+  /** For a dead letter: the time at which the event could not be processed and became a dead letter. */
   readonly stored_at?: string
   /** The types of the ingestion warnings about the event. */
   readonly warnings?: readonly string[]

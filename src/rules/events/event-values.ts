@@ -50,7 +50,10 @@ export class ValueCounts {
     this.#contains = contains
   }
 
-  /** Adds a value, which may be any JSON, of `count` events. The members of a list count as separate values. */
+  /**
+   * Counts a value that `count` events have. The value may be any JSON. Each member of a list is counted as a value of
+   * its own.
+   */
   add(value: unknown, count: number): void {
     if (Array.isArray(value)) {
       for (const member of value) this.add(member, count)

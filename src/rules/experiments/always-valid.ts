@@ -37,7 +37,7 @@ export interface ConfidenceSequence {
   readonly pValue: number
 }
 
-/** The change of a metric that a guard warns of. */
+/** A guard. It warns if a metric changes in the worse direction by more than the tolerance. */
 export interface Guard {
   /** The direction in which the metric is worse. */
   readonly worse: 'lower' | 'higher'

@@ -1,6 +1,7 @@
 /**
- * Corrections of p-values for several comparisons. Without a correction, four of ten experiments with ten metrics find
- * a difference that does not exist. Always-valid p-values can be corrected in the same way.
+ * Corrections of p-values for several comparisons. An experiment with ten metrics and alpha 0.05 finds at least one
+ * difference that does not exist with a probability of 40 %, unless its p-values are corrected. Always-valid p-values
+ * can be corrected in the same way.
  */
 import { type NotEnoughData, notEnough } from './not-enough-data.ts'
 

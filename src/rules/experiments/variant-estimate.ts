@@ -53,8 +53,8 @@ export type MaybeEstimate = VariantEstimate | NotEnoughData | undefined
 const DIVISOR_STANDARD_ERRORS_MIN = 3
 
 /**
- * Sums of squares have about 16 correct digits. A variance that is less than this share of the sum of squares is a
- * rounding error.
+ * A variance that is less than this share of the sum of squares may consist of rounding errors only, so it counts as no
+ * variance. Sums of squares have at most 16 correct digits, and additions of many values cost some of them.
  */
 const VARIANCE_RESOLUTION = 1e-10
 

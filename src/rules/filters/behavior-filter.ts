@@ -63,7 +63,7 @@ const DATED: readonly BehaviorKind[] = [
   'performed_event_first_time',
   'performed_event_sequence',
 ]
-/** Members that PostHog derives from the others. They are not stored. */
+/** Members of a filter on behavior that PostHog computes from the other members. They are accepted, but not stored. */
 const DERIVED: readonly string[] = ['bytecode', 'bytecode_error', 'conditionHash']
 
 /** A filter on the behavior of a person. It has only the members that its kind of behavior uses. */
@@ -73,15 +73,18 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly key: string
   readonly value: BehaviorKind
   readonly event_type: 'events' | 'actions'
-  /** The filters of the event. All of them must hold. */
+  /** The filters that the event must pass. */
   readonly event_filters?: readonly PropertyFilter[]
   /**
-   * The behavior counts from this many units before now. For `performed_event_regularly`, it is the length of a period
-   * in units.
+   * Only events of the last `time_value` units are taken into account. For `performed_event_regularly`, it is the
+   * length of a period in units.
    */
   readonly time_value?: number
   readonly time_interval?: TimeUnit
-  /** The dates between which the behavior counts, in place of `time_value`. The default of the second date is now. */
+  /**
+   * Dates that replace `time_value`: only events between them are taken into account. If the second date is absent, it
+   * is now.
+   */
   readonly explicit_datetime?: string
   readonly explicit_datetime_to?: string
   /** The comparison that the number of events must pass, such as `gte` and 5 for "at least 5 times". */
@@ -92,7 +95,7 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly seq_event_type?: 'events' | 'actions'
   /**
    * For a sequence: the longest time from the first event to the second one. For an event that stopped or began again:
-   * the length of the recent time.
+   * the length of the recent time, in which the person must not have the event, or must have it again.
    */
   readonly seq_time_value?: number
   readonly seq_time_interval?: TimeUnit
@@ -308,7 +311,9 @@ class BehaviorReader {
     return { total_periods: total, min_periods: least }
   }
 
-  /** Checks that the recent time is a part of the whole time. */
+  /**
+   * Checks that the recent time (`seq_time_value`) is shorter than the whole time (`time_value`), which contains it.
+   */
   #checkRecent({
     time_value: value = 1,
     time_interval: unit = 'day',

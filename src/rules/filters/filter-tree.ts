@@ -193,7 +193,7 @@ function takeForElement(filter: PropertyFilter): PropertyFilter | string | null 
   return 'can compare `tag_name` and `selector` of elements only with the operators `exact` and `is_not`'
 }
 
-/** Returns a filter on the event of a behavior, or null if it cannot be used. */
+/** Returns one of the `event_filters` of a filter on behavior, or null if it cannot be used. */
 function takeForBehavior(raw: unknown): PropertyFilter | null {
   const taken = isObject(raw) ? takeForStored(raw) : null
   return typeof taken === 'string' ? null : taken

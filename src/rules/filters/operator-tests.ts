@@ -61,7 +61,7 @@ export interface FilterDialect {
 /** A test that no value passes. */
 export const NEVER: PropertyTest = () => false
 
-/** The moment of a test that is called without one. */
+/** The moment that is used if a test is called without one. */
 export const UNLIMITED: TestMoment = {
   nowMs: 0,
   patternBudget: new PatternBudget(Number.POSITIVE_INFINITY),

@@ -1,7 +1,8 @@
 /**
- * Turns the property filters of lists, charts, cohorts and actions into pure tests on one value. The property and the
- * value of the filter are compared as texts, and a missing property is the empty text. Source:
- * docs/compatibility/events.md, "Property filters".
+ * Turns the property filters of lists, charts, cohorts and actions into pure tests on one value. Values are compared as
+ * texts, and a missing property is the empty text. The operators for numbers and dates read them from these texts.
+ *
+ * Source: docs/compatibility/events.md, "Property filters".
  */
 import { dateParts, isDayOfCalendar, utcOf } from '../../base/time-zone.ts'
 import type { PropertyFilter } from './filter-group.ts'

@@ -62,7 +62,7 @@ export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilt
   })
 }
 
-/** Returns the faults of the filters on the event of a behavior. */
+/** Returns the faults of the `event_filters` of a filter on behavior. */
 function eventFaults({ path, filter }: PlacedFilter): readonly FilterFault[] {
   const places = placedFilters(filter['event_filters'], 'event', `${path}.event_filters`)
   return places.flatMap((placed) =>
@@ -99,7 +99,7 @@ function faultsOf(
   known: readonly string[] | null,
   dialects: readonly PatternDialect[],
 ): readonly FilterFault[] {
-  // Filters of other types are left out everywhere.
+  // No list, chart or decision evaluates filters of other types, so they cannot be faulty.
   if (known === null) return []
   const { value } = placed.filter
   const patterns: readonly unknown[] = Array.isArray(value) && value.length > 0 ? value : [value]

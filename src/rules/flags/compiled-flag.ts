@@ -90,8 +90,8 @@ export class CompiledFlag {
 
   /** Returns the decision of the flag. Throws `EvaluationFailure` if it cannot be computed. */
   decide(evaluation: Evaluation): FlagDecision {
-    // The overrides are read even if nothing has to be hashed, because reading them for an anonymous id also stores new
-    // ones.
+    // Overrides are the stored identifiers of experience continuity. They are read even if nothing has to be hashed,
+    // because reading them for an anonymous id also stores new ones.
     if (this.#hasContinuity && evaluation.request.anonDistinctId !== null) {
       evaluation.continuityOverrides()
     }

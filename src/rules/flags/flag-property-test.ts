@@ -20,7 +20,10 @@ import { UNREAD_VALUE } from './property-lookup.ts'
 
 /** The number of UTF-16 units that a test may read without being charged. Nearly all properties are shorter. */
 const FREE_UNITS = 256
-/** The number of UTF-16 units that can be searched, in the worst case, at the cost of one unit of the budget. */
+/**
+ * The test of a property costs one unit of the budget for this number of UTF-16 units. Searching them takes at most as
+ * long as one unit of a pattern.
+ */
 const UNITS_PER_CHARGE = 8
 /** The operators that only ask whether the property exists. */
 const UNREADING: readonly string[] = ['is_set', 'is_not_set']

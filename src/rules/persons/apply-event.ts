@@ -48,8 +48,8 @@ import {
 } from './property-updates.ts'
 
 /**
- * The number of milliseconds after the creation of its person from which a personless event gets the mode
- * `force_upgrade`.
+ * A personless event gets the mode `force_upgrade` if its time is more than this number of milliseconds after the
+ * creation of the person that owns its distinct_id.
  */
 const FORCE_UPGRADE_MS = 60_000
 
@@ -67,8 +67,8 @@ export interface PersonOutcome {
 }
 
 /**
- * The names of events that have rules of their own. The list is needed because most other names of events begin with
- * `$`, too.
+ * The names of events that have rules of their own. A check for `$` at the beginning of the name is not enough, because
+ * most other names begin with `$` too.
  */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   '$identify',
@@ -182,7 +182,7 @@ function applyByName(step: Step, person: PersonState | null): PersonState {
     return mergePersons(step, person, otherId)
   }
   if (person === null) return createPerson(step, event.distinctId, false)
-  // Errors are frequent and say little about people, so they never change an existing person.
+  // Errors and heatmaps are frequent and say little about people, so they never change an existing person.
   if (event.name === '$exception' || event.name === '$$heatmap') return person
   applyUpdates(step, person, false)
   return person
@@ -216,7 +216,8 @@ function mergePersons(step: Step, target: PersonState | null, otherId: string): 
     return person
   }
   if (target === null) {
-    // This is intended: a person that is already identified also gains the new id.
+    // Nothing is merged here: the distinct_id of the event has no person yet. So it does not matter whether the other
+    // person is already identified.
     if (source !== null) repository.addDistinctId(source, event.distinctId)
   } else if (source === null) {
     repository.addDistinctId(target, otherId)
@@ -250,7 +251,8 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   // The merge comes first, because it may fail while it reads.
   repository.merge(target, source)
   const isHistorical = context.isHistorical === true
-  // If one of the persons only has values from an import, the values from live events win.
+  // During an import, `target` may only have values from imported events while `source` has values from live events.
+  // Then the values of `source` win.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
   const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
   const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)

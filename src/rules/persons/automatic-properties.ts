@@ -6,7 +6,8 @@
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 
-// The first two properties describe the machine of the sender. `isSystemSlot` relies on their position.
+// The first two properties, `$os` and `$os_version`, describe the machine of the sender. `isSystemSlot` relies on their
+// position.
 const PROPERTIES: readonly string[] = [
   '$os',
   '$os_version',

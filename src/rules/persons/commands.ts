@@ -52,8 +52,8 @@ export type PersonCommand =
   /** Deletes a group type with all its groups. Its index can then be used for a new type. */
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
   /**
-   * Creates a cohort. If `needsMembers` is true and none of the named persons exists, the command changes nothing.
-   * `needsMembers` has the same meaning in `update_cohort`.
+   * Creates a cohort. If `needsMembers` is true and none of the persons in the command exists, nothing is created. In
+   * `update_cohort`, nothing is changed then.
    */
   | {
       readonly kind: 'create_cohort'

@@ -15,7 +15,10 @@ export interface GroupKey {
   readonly key: string
 }
 
-/** The options of an update that only adds missing properties. Groups have no `$initial_` properties. */
+/**
+ * The options of an update that only adds missing properties. There are no automatic values, and `isEarlier` does not
+ * matter, because groups have no `$initial_` properties.
+ */
 const JUST_MISSING = { automatic: undefined, isEarlier: false }
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
 const GROUP_PROPERTIES: readonly string[] = Array.from(

@@ -17,7 +17,8 @@ export interface PersonEvent {
   readonly timestampMs: number
   readonly properties: JsonObject
   /**
-   * The values that are copied to the person, if the event was read into cells. Otherwise they are among `properties`.
+   * The values that are copied to the person automatically. Present if the kernel has read the event into cells
+   * (rules/capture/kernel). Otherwise the values are among `properties`.
    */
   readonly automatic?: AutomaticValues
   /** True if the event must not create or change a person. */
@@ -84,8 +85,8 @@ export interface PersonRepository {
    */
   updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**
-   * Returns whether a person has or had this uuid. It is the uuid that is computed from `distinctId`. The result can
-   * only be true if a deletion or a split took the distinct_id from a person.
+   * Returns whether a person has or had this uuid, which is computed from `distinctId`. It can only be true if a
+   * deletion or a split took the distinct_id from its first person.
    */
   isUuidTaken(uuid: string, distinctId: string): boolean
   /** Returns the number that a new person gets. */

@@ -6,7 +6,10 @@
 
 /** The bytes of a string in addition to its characters. */
 const STRING_BYTES = 24
-/** The bytes of a character. A string may take one or two bytes for each, and which of them is unknown here. */
+/**
+ * The bytes of a character. V8 stores a text with one or two bytes for each character. Which of them it chose is
+ * unknown here, so two are counted.
+ */
 const UNIT_BYTES = 2
 const NUMBER_BYTES = 16
 const ARRAY_BYTES = 48

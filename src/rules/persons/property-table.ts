@@ -431,8 +431,8 @@ export class PropertyTable {
   }
 
   /**
-   * Adds changes of the properties that a store keeps apart from the properties themselves. They count as changes since
-   * `forgetChanges`, and their JSON has `jsonBytes` bytes.
+   * Applies changes that a store keeps apart from the properties to which they belong. `isUnchanged` and `changesJson`
+   * treat them like changes since `forgetChanges`. Their JSON has `jsonBytes` bytes.
    */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
@@ -475,7 +475,10 @@ export class PropertyTable {
     this.#isExact = false
   }
 
-  /** Starts recording changes, until `finishChanges` is called. Properties are only removed then. */
+  /**
+   * Starts recording changes, until `finishChanges` is called. Properties may be removed only while changes are
+   * recorded.
+   */
   recordChanges(): void {
     if (!this.#isExact) this.#measure()
     this.#changes = []
@@ -500,7 +503,8 @@ export class PropertyTable {
     const sum = base + growth
     const bytes = sum < EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES : sum
     if (bytes > bytesMax && growth > 0) {
-      // Names were not removed yet, so after this loop the names are in their old order.
+      // A removed name is erased only after the limit was checked. So no name has lost its place yet, and undoing the
+      // changes in reverse order restores the old order of the names.
       for (const { name, before } of changes.reverse()) {
         if (before === undefined) this.#erase(name)
         else if (before === UNREAD) this.#discard(name)
@@ -563,7 +567,7 @@ export class PropertyTable {
     this.#forget(name, SLOT_OF.get(name))
   }
 
-  /** Removes the table's own value of a name, so that the unread one counts again. */
+  /** Removes the table's own value of a name. The unread value of the name is then valid again. */
   #discard(name: string): void {
     const slot = SLOT_OF.get(name)
     this.#forget(name, slot)

@@ -12,10 +12,13 @@ export type UpdateResult = 'unchanged' | 'changed' | 'refused'
 /**
  * An upper bound for the bytes that a byte of an event can add to a table. An event adds each of its members at most
  * twice (as latest and as first value), and a number may become longer when it is written again: `1e20` has 4 bytes,
- * but is written with 21.
+ * but is written with 21. That makes at most 2 · 21 / 4 = 10.5 bytes.
  */
 const GROWTH_FACTOR = 12
-/** The additional bytes for names with `$initial_`, which are longer than the names from which they are made. */
+/**
+ * The additional bytes for all names that begin with `$initial_`. They are longer than the names from which they are
+ * made.
+ */
 const GROWTH_BYTES = 1024
 
 /**

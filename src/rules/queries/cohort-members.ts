@@ -44,9 +44,9 @@ export interface MemberChanges {
 
 /**
  * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. The
- * call needs 8 bytes of memory per person of the project. A filter on the first event of a person that also has event
- * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
- * period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
+ * call needs about 10 bytes of memory per person of the project. A filter on the first event of a person that also has
+ * event filters needs 16 bytes more. Each filter on behavior costs one to three scans (a filter on regular behavior:
+ * one scan for each period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,
@@ -167,7 +167,10 @@ class BehaviorBits {
     return { names: steps.length === 0 ? [] : null, filter, steps }
   }
 
-  /** Returns the range of a filter: the dates that it contains, or the time from its first day to the end of today. */
+  /**
+   * Returns the range of a filter: the dates that it contains, or the time from its first day (or hour) to the end of
+   * today.
+   */
   #rangeOf({
     time_value: value = 1,
     time_interval: unit = 'day',

@@ -312,8 +312,8 @@ function compareIntervals(
 }
 
 /**
- * Scans the events and passes the activity of all persons to `visit`. Returns the numbers by which `visit` knows the
- * persons, or null if the range is empty.
+ * Scans the events and passes the activity of all persons to `visit`, in which each person has a number without gaps.
+ * Returns these numbers, or null if the range is empty.
  */
 function eachPresence(
   plan: LifecyclePlan,

@@ -64,8 +64,8 @@ class FirstIdTables {
 const KNOWN = { all: new FirstIdTables(), persons: new FirstIdTables() }
 
 /**
- * Results that were computed from rows of bits and a table of owners. They are found again by the row itself, because a
- * row of bits never changes. A result is only used for a table of the same line; see `FirstIds.line`.
+ * A cache of results that were computed from a row of bits and a table of owners. A row of bits never changes, so the
+ * row itself is the key. A result is only used for a table of the same line; see `FirstIds.line`.
  */
 class MadeOfRows<Value> {
   readonly #made = new WeakMap<Uint32Array, { readonly line: object; readonly value: Value }>()

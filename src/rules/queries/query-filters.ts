@@ -186,7 +186,10 @@ class FilterReader {
     const { timezone, nowMs } = this.#context
     const date = readDate(value, timezone, nowMs)
     if (date === null && Number.isNaN(Date.parse(value))) {
-      throw fields.fault('value', 'must be a date such as 2026-01-31, or one such as -7d')
+      throw fields.fault(
+        'value',
+        'must be a date such as 2026-01-31, or a relative one such as -7d',
+      )
     }
     if (date === null || date.kind === 'absolute') return value
     return new Date(date.kind === 'hours' ? date.momentMs : date.exactMs).toISOString()

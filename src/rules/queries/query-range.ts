@@ -42,9 +42,9 @@ export interface QueryRange extends DateRange {
    */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
   /**
-   * True if the start was requested in whole weeks, such as `-14d`. The range then also contains today, so it has one
-   * day more than whole weeks. The comparison range begins one day later than it otherwise would, so that both ranges
-   * begin on the same weekday.
+   * True if the interval is day and the start was requested in whole weeks, such as `-14d`. The range then also
+   * contains today, so it has one day more than whole weeks. The comparison range begins one day later than it
+   * otherwise would, so that both ranges begin on the same weekday.
    */
   readonly isWeekAligned: boolean
 }
@@ -84,7 +84,8 @@ export function readRange(
   const date = (name: string, text: string): ReadDate => {
     const read = readDate(text, timezone, nowMs)
     if (read !== null) return read
-    throw fields.fault(name, 'must be a date such as 2026-01-31, or one such as -7d, -1mStart')
+    const what = 'must be a date such as 2026-01-31, or a relative one such as -7d or -1mStart'
+    throw fields.fault(name, what)
   }
   let fromMs = dayStart(addDays(wallOf(nowMs, timezone), -7))
   let start: QueryRange['start'] = 'days'
@@ -148,7 +149,8 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
 }
 
 /**
- * Returns the moment from which events count in the buckets of a range. It may be earlier than the start of the range.
+ * Returns the moment from which events are counted in the buckets of a range. It may be earlier than the start of the
+ * range, for example the start of its first day.
  */
 export function eventsFromMs({
   fromMs,

@@ -89,7 +89,8 @@ export function isUnlocked(sharing: Sharing, proof: string, nowMs: number): bool
 export function inRange(view: SharedView, range: string | null): SharedView {
   if (range === null) return view
   if (!accessOf(view.sharing).isRangeChangeable) {
-    throw new ServiceError('permission_denied', 'The range of this shared page cannot be changed.')
+    const detail = 'Readers may not change the date range of this page. Open it without `range`.'
+    throw new ServiceError('permission_denied', detail)
   }
   const dates = Object.hasOwn(SHARED_RANGES, range) ? SHARED_RANGES[range] : undefined
   if (dates === undefined) {

@@ -15,7 +15,10 @@ export type SourceKind =
   | 'SMS'
   | 'Push'
 
-/** The channels of a word in `utm_medium`. Null means that there is no such channel. */
+/**
+ * The channels of sessions whose `utm_medium` is a certain word: the channel for paid traffic, and the one for other
+ * traffic. Null means that the word has no channel for paid traffic.
+ */
 export interface MediumChannels {
   readonly paid: string | null
   readonly organic: string

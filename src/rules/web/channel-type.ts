@@ -63,7 +63,10 @@ export type ChannelInputs = Readonly<
   Partial<Record<(typeof CHANNEL_RULE_KEYS)[number] | 'gclid' | 'fbclid' | 'gad_source', unknown>>
 >
 
-/** One comparison of a rule. A comparison with an empty list, or without a value that it needs, does not count. */
+/**
+ * One comparison of a rule. It is ignored if its list of values is empty, or if it has no value although its operator
+ * needs one.
+ */
 export interface ChannelRuleItem {
   readonly id?: string
   /** One of `CHANNEL_RULE_KEYS`. */
@@ -188,7 +191,8 @@ function firstOf(steps: readonly Step[], clues: Clues): string {
 }
 
 /**
- * Returns the channel of a source or domain. The text as it is written takes precedence over its registrable domain.
+ * Returns the channel of a source or domain. The list is searched for the whole text first, and then for the
+ * registrable domain of the text.
  */
 function sourceChannel(text: string, isPaid: boolean): string | null {
   if (text === '') return null
@@ -229,7 +233,7 @@ function ruleTest({ items, combiner }: ChannelRule): RuleTest {
     : (inputs) => tests.every((test) => test(inputs))
 }
 
-/** Returns the test of an item, or null if the item does not count. */
+/** Returns the test of a comparison, or null if the comparison is ignored (see `ChannelRuleItem`). */
 function itemTest({ key: given, op, value }: ChannelRuleItem): RuleTest | null {
   const key = CHANNEL_RULE_KEYS.find((known) => known === given)
   const isEmptyList = Array.isArray(value) && value.length === 0

@@ -19,7 +19,7 @@
  * have a different salt and cannot be mistaken for frames.
  *
  * The first 8 bytes of a block are its magic number and its checksum (rules/capture/log-block.ts). The frame stores the
- * same checksum, so it is computed only once. The checksum does not cover these 8 bytes, so the frame has a copy of them.
+ * same checksum, so it is computed only once. The checksum does not cover these 8 bytes, so the frame contains a copy.
  */
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'

@@ -47,8 +47,8 @@ export function splitByBreakdown(
 }
 
 /**
- * The labels that the request asks for, and the labels that are counted as another label. Both lists are indexed by
- * label.
+ * For each label: whether the request asks for it, and the label under which it is counted. Both lists are indexed by
+ * label. A label is the number of a breakdown value.
  */
 interface WantedLabels {
   readonly isWanted: Uint8Array

@@ -50,8 +50,8 @@ export class PathWalker {
   #count = 0
   #length = 0
   /**
-   * The index in the session at which the path begins. If the path is longer than the step limit, `#folded` items are
-   * skipped after step `#foldAt`.
+   * The index in the session at which the path begins. If a path with a start point and an end point is longer than the
+   * step limit, step `#foldAt` stands for the `#folded` + 1 items in its middle.
    */
   #first = 0
   #foldAt = Number.POSITIVE_INFINITY

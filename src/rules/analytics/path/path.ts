@@ -38,9 +38,9 @@ const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
 
 /**
- * Returns the page of persons that have such a path, in the order of their uuids. Throws 400 for an invalid request,
- * `invalid_input` without `attr` if a request names both all custom events and single ones, and the same errors as
- * `EventScanner.scan`.
+ * Returns the page of the persons with a session that follows the requested path, in the order of their uuids. Throws
+ * 400 for an invalid request, `invalid_input` without `attr` if a request names both all custom events and single ones,
+ * and the same errors as `EventScanner.scan`.
  */
 export function pathActors(inquiry: Inquiry<PathParameters>): ActorPage {
   const { parameters, scanner } = inquiry

@@ -451,7 +451,7 @@ function codeOf(key: usize, p: usize, length: usize): i32 {
 }
 
 /**
- * Returns whether more than the fraction `part / whole` of all lookups in the dictionary of a key found a new value.
+ * Returns whether most lookups in the dictionary of a key found a new value: more than the fraction `part / whole`.
  */
 function isUnique(key: usize, whole: u32, part: u32): bool {
   return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part

@@ -50,8 +50,8 @@ const TELLING_NAMES: ReadonlySet<string> = new Set([
   '$merge_dangerously',
   '$groupidentify',
 ])
-// A role is a number. A number below ROLE_NONE is a slot: the property is copied to the person automatically
-// (automatic-properties.ts).
+// A role of a property (see `ROLES`) is a number. A number below ROLE_NONE is a slot: the property is copied to the
+// person automatically (automatic-properties.ts). ROLE_NONE means that the property is only stored.
 const ROLE_NONE = 100
 const ROLE_PROFILE = 101
 const ROLE_ELEMENTS = 102
@@ -278,7 +278,8 @@ export class EventRecognizer {
   }
 
   /**
-   * Returns the properties of the current event for writing. It first replaces the shared empty object by an own one.
+   * Returns the properties of the current event for writing. All events without properties about persons and groups
+   * share one frozen object, so the event first gets an object of its own.
    */
   #own(): OwnObject {
     const event = this.#event

@@ -319,7 +319,7 @@ function skipObject(p: usize, depth: i32): usize {
     else if (<u32>first - 0x31 <= 8) p = skipDecimal(p)
     else p = skipValue(p, depth)
     if (p == 0) return 0
-    // Nearly always there is another member, and no white space before it.
+    // Nearly always there is another member, and no white space before it: the next bytes are `,"`.
     if (load<u16>(p) == 0x222c) {
       p++
       continue

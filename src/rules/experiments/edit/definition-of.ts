@@ -16,7 +16,10 @@ import { variantsOfFlag } from './flag-of-experiment.ts'
 import { linkedMetrics } from './saved-metrics.ts'
 import { countedKey, type ExperimentView, holdoutVariant } from './stored-experiment.ts'
 
-/** Stored times contain their time zone, so neither the zone nor the current time matters. */
+/**
+ * Stored times contain their zone and are not relative, so neither the zone of the project nor the current time
+ * matters.
+ */
 const NO_CONTEXT = { timezone: 'UTC', nowMs: 0 }
 
 /**

@@ -102,9 +102,15 @@ export type ExperimentCommand =
       readonly action: 'set_exposure_cohort'
       readonly id: number
       readonly cohortId: number
-      /** The cohort that the new cohort replaces. Null if there was none. */
+      /**
+       * The cohort that the new cohort replaces. Null if there was none. If the experiment has another cohort by now,
+       * the command is refused.
+       */
       readonly formerId: number | null
-      /** The start of the experiment whose exposures were counted. */
+      /**
+       * The start of the experiment when the members of the cohort were found. If the start was changed since then, the
+       * command is refused, because other persons may be exposed.
+       */
       readonly startDate: string | null
     }
   | { readonly action: 'create_holdout'; readonly fields: HoldoutFields }

@@ -193,7 +193,7 @@ export function requireSameVariants(
   )
 }
 
-/** Returns the kinds of a change of a flag that can spoil the results of its running experiments. */
+/** Returns the kinds of changes between two states of a flag that can spoil the results of its running experiments. */
 export function runningChangesOfFlag(before: Flag, after: Flag): RunningChange['change'][] {
   const differs = (...names: readonly string[]) =>
     names.some((name) => !isSameJson(before.filters[name] ?? null, after.filters[name] ?? null))

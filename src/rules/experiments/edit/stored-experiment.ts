@@ -64,7 +64,8 @@ export interface ExperimentFields {
   readonly flag_id: number
   /**
    * The key that the flag had when the experiment was deleted after its launch. It is stored because the flag of a
-   * deleted experiment may be renamed. If it is absent or null, the current key of the flag counts.
+   * deleted experiment may be renamed. If it is absent or null, the flag still has the key under which the result is
+   * counted.
    */
   readonly flag_key?: string | null
   readonly holdout_id: number | null

@@ -22,7 +22,7 @@ const TEXT = NEEDLE + 3 * NEEDLE_BYTES_MAX
 
 /** Common bytes of texts, the most common one first. All other bytes are rarer. */
 const COMMON = Buffer.from(' etaoinsrhldcumfpgwybvk,."\\')
-/** How common the first byte, and the later bytes, of characters beyond ASCII are; see `rankOf`. */
+/** The rank of the first byte, and the rank of the other bytes, of a character beyond ASCII; see `rankOf`. */
 const RANK_LEAD = COMMON.length
 const RANK_CONTINUATION = 8
 

@@ -5,7 +5,7 @@
  */
 
 const BLOCK = 256
-/** The last block of characters that contains upper and lower case. */
+/** The last 256 characters that are searched. They end the second plane of Unicode; later planes have no capitals. */
 const LAST_BLOCK = 0x1ff00
 const SURROGATES = [0xd800, 0xdfff] as const
 /** The dotted capital I. In lower case it becomes two characters, i and U+0307. */

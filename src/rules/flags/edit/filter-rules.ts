@@ -247,7 +247,7 @@ function checkProperty(property: JsonObject, repository: FlagRepository): void {
     return
   }
   if (type === 'flag') return
-  // Here it only matters whether the value is a date, so any time and any zone will do.
+  // The time and the zone only decide which moment a date means. Here it only matters whether the value is a date.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `needs a date such as 2024-01-31 or -7d for ${where}`)
   }

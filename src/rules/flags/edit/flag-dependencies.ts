@@ -24,13 +24,18 @@ export function checkDependencies(
     if (operator !== DEPENDENCY_OPERATOR) {
       throw invalidInput(
         'filters',
-        'refers to a flag with an operator other than `flag_evaluates_to`',
+        'needs the operator `flag_evaluates_to` in every filter of the type flag',
       )
     }
     const id = referenceOf(key)
     if (id === null)
-      throw invalidInput('filters', 'refers to a flag by something other than its ID as `key`')
-    if (id === ownId) throw invalidInput('filters', 'refers to the flag itself')
+      throw invalidInput(
+        'filters',
+        'needs the ID of a flag as `key` of every filter of the type flag',
+      )
+    if (id === ownId) {
+      throw invalidInput('filters', 'refers to the flag itself. A flag cannot depend on itself')
+    }
     const target = repository.flagById(id)
     if (target === null || target.deleted) {
       throw invalidInput('filters', `refers to flag ${id}, which does not exist`)

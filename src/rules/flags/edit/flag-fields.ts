@@ -156,7 +156,7 @@ function toNumber(value: unknown): unknown {
   return typeof value === 'string' && /^[0-9]{1,15}$/.test(value) ? Number(value) : value
 }
 
-/** Converts every form in which HTML forms send a boolean. */
+/** Converts the texts and numbers that stand for true or false in the fields of HTML forms, such as `on` and `0`. */
 function toTruth(value: unknown): unknown {
   const plain = typeof value === 'string' ? value.toLowerCase() : value
   return YES.includes(plain) || (NO.includes(plain) ? false : value)

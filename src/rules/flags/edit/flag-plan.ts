@@ -101,7 +101,7 @@ export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
   return { ...set, flags: [...byId.values()].sort((one, other) => one.id - other.id) }
 }
 
-/** The flags of a project as they are after those changes of a plan that were planned so far. */
+/** The flags of a project, with the changes of the plan that were planned so far. */
 class PlannedRepository implements FlagRepository {
   readonly nowMs: number
   readonly #set: FlagSet
@@ -180,8 +180,8 @@ class PlannedRepository implements FlagRepository {
       const missing = dependenciesOfPortable(flag).filter(isMissing)
       if (flag['deleted'] !== true && missing.length > 0) needs.set(key, missing)
     }
-    // A flag that needs none of the others leads into no circle, so it is removed, again and again. Each flag that
-    // remains leads into a circle, whichever of its dependencies is followed.
+    // A flag that needs no other flag of the list leads into no circle, so it is removed. This is repeated until
+    // nothing changes. Each flag that remains leads into a circle, whichever of its dependencies is followed.
     for (;;) {
       const rest = new Map<string, readonly string[]>()
       for (const [key, keys] of needs) {
@@ -197,7 +197,7 @@ class PlannedRepository implements FlagRepository {
     })
     const reasons = new Map<string, string>()
     for (const key of needs.keys()) {
-      // The text about a flag names its other faults, too.
+      // The flag may have other faults besides the circle, such as an unknown cohort. Its text reports them too.
       const { faults } = bodyOfPortable(byKey.get(key) ?? {}, known)
       reasons.set(key, `${[...faults, circleText(key, circleFrom(key, needs))].join('. ')}.`)
     }

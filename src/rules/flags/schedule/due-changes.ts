@@ -67,7 +67,7 @@ export function nextExecution(
   const [anchor, after] = [new Date(anchorMs), new Date(afterMs)]
   const years = after.getUTCFullYear() - anchor.getUTCFullYear()
   const months = 12 * years + after.getUTCMonth() - anchor.getUTCMonth()
-  // The estimate is at most one interval too low.
+  // The estimate is right or one interval too low, so the loop makes at most one step.
   let count = Math.max(1, Math.floor(months / length))
   while (monthsLater(anchor, count * length) <= afterMs) count++
   return monthsLater(anchor, count * length)

@@ -33,7 +33,10 @@ export interface GuardLook extends Pick<RampGuard, 'event' | 'worse' | 'toleranc
 
 /** The probability that the guards ever stop the ramp of a harmless flag. */
 const ALPHA = 0.05
-/** The bounds of guards are tuned to be narrowest at this number of persons. */
+/**
+ * The bounds of guards are tuned to be narrowest at this number of persons in both groups together. With more or fewer
+ * persons they are still valid, but wider than necessary.
+ */
 const HORIZON_PERSONS = 5000
 /** With fewer persons in a group, the normal approximation does not hold, so nothing is decided. */
 const PERSONS_MIN = 100

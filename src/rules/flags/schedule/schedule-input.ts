@@ -39,11 +39,11 @@ export interface ScheduleRequest {
   readonly state?: 'running' | 'halted'
 }
 
-/** What the creation of a scheduled change needs to know if the change is a copy. */
+/** For a scheduled change that is copied from another flag: facts that its creation depends on. */
 export interface ScheduleCopy {
   /**
-   * The newest scheduled change of the flag to which the copy was compared, or 0. If the flag has a newer one, nothing
-   * is created.
+   * The id of the newest scheduled change that the flag had when the caller checked that the copy is not scheduled yet,
+   * or 0. If the flag has a newer one by now, nothing is created, because the newer one may be the same change.
    */
   readonly newestId: number
   /** The time from which a recurring change counts its intervals. If absent, they count from the first execution. */

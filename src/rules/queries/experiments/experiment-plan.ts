@@ -98,7 +98,10 @@ export type CountedMetric =
       readonly windowMs: number | null
     }
 
-/** The quantiles beyond which a value is an outlier and is cut off. Null means that no value is cut off. */
+/**
+ * The outliers of a source of values. A value below the quantile `low` or above the quantile `high` is replaced by this
+ * quantile. Null means that there is no bound on this side.
+ */
 export interface OutlierPlan {
   readonly low: number | null
   readonly high: number | null
@@ -114,7 +117,7 @@ export interface MetricPlan {
   /** The metric as the client sent it. The answer repeats it. */
   readonly metric: unknown
   readonly counted: CountedMetric
-  /** The limits for outliers of each source of values. */
+  /** The quantiles beyond which values are replaced, for each source of values. */
   readonly outliers: readonly OutlierPlan[]
   /**
    * Only for a mean: a person counts as 1 if the value is at least the threshold, otherwise as 0. Null means no
@@ -222,7 +225,7 @@ export function rangeOfPlan({ exposure, metrics }: ExperimentPlan): DateRange {
   }
 }
 
-/** Returns for how long after the end of an experiment events still count, in milliseconds. */
+/** Returns how long after the end of an experiment events are still counted, in milliseconds. */
 export function tailMs(counted: CountedMetric): number {
   const windowMs = counted.windowMs ?? 0
   return counted.of === 'returns' ? windowMs + (counted.to + 1) * unitMs(counted.unit) : windowMs
@@ -454,7 +457,8 @@ function readOutliers(
   const outlier = readOutlier(node)
   const threshold = node.number('threshold')
   if (threshold !== null && (outlier.low ?? outlier.high) !== null) {
-    throw node.fault('threshold', 'must be left out if extreme values are cut off')
+    const bounds = '`lower_bound_percentile` or `upper_bound_percentile`'
+    throw node.fault('threshold', `must be left out if ${bounds} is sent`)
   }
   return { outliers: [outlier], threshold }
 }

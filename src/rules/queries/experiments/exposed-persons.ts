@@ -29,7 +29,7 @@ export class ExposedPersons {
   variants = new Uint8Array(ROWS_START)
   readonly #part: { readonly index: number; readonly count: number }
   readonly #personEnd: number
-  /** For each person of the part, the row plus one. 0 means not exposed. */
+  /** For each person of the part (see `EventPart`), the row plus one. 0 means that the person is not exposed. */
   readonly #rows: Uint32Array
   #sequences = new Uint32Array(ROWS_START)
   #rowsOfChunk = new Int32Array(ROWS_START)
@@ -55,8 +55,8 @@ export class ExposedPersons {
 
   /**
    * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. The persons
-   * are passed as `part.among` and not as the filter of a scan. They depend only on events, so a cached result stays
-   * valid until the events change.
+   * are passed as `part.among`. If they were passed as the `persons` of a scan, its result would not be cached, because
+   * such a set usually depends on properties of persons, which may change. This set depends only on events.
    */
   shardOf(shard: QueryShard, isTaken: (row: number) => boolean = () => true): QueryShard {
     const among = new Uint8Array(this.#personEnd)

@@ -24,7 +24,10 @@ type CountedReturns = Extract<CountedMetric, { of: 'returns' }>
 export interface MetricSteps {
   /** The number of steps that the person did. */
   readonly reached: Uint8Array
-  /** 1 if the person did the last step before the exposure. Null if events before the exposure do not count. */
+  /**
+   * 1 if the person did the last step before the exposure. Null if the metric does not look at events before the
+   * exposure.
+   */
   readonly before: Uint8Array | null
 }
 

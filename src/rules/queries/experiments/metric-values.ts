@@ -9,21 +9,24 @@ import { type QueryScan, type QueryShard, scanShardChunks } from '../query-kind.
 import type { CountedSource, ExposurePlan } from './experiment-plan.ts'
 import type { ExposedPersons } from './exposed-persons.ts'
 
-/** The times at which events of a person count, in milliseconds relative to the first exposure. */
+/** The times of the events that are added up for a person, in milliseconds relative to the person's first exposure. */
 export interface MetricWindow {
   /**
    * The length of the window after the exposure; its last moment is excluded. Null means until the end of the
    * experiment.
    */
   readonly windowMs: number | null
-  /** The length of the period before the exposure. Null if that period does not count. */
+  /**
+   * The length of the period before the exposure whose events are added up separately (CUPED). Null if there is no such
+   * period.
+   */
   readonly lookbackMs: number | null
 }
 
 /** The values of each person, by row. */
 export interface MetricValues {
   readonly after: Float64Array
-  /** The values from before the exposure. Null if they do not count. */
+  /** The values from the period before the exposure. Null if `MetricWindow.lookbackMs` is null. */
   readonly before: Float64Array | null
 }
 

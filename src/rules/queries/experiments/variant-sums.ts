@@ -40,7 +40,9 @@ export interface MetricSums {
   readonly bounds: readonly (WinsorBounds | null)[]
 }
 
-/** Returns the number of the variant of each row, from 0, or -1 if the person does not count. */
+/**
+ * Returns the number of the variant of each row, from 0. It is -1 if the person saw several variants and is left out.
+ */
 export function variantsOfRows({ variants }: PersonRows, isFirstSeen: boolean): Int8Array {
   const numbers = new Int8Array(variants.length)
   for (let row = 0; row < variants.length; row++) {
@@ -148,7 +150,7 @@ function cutOff(
   return { low: lowest, high: highest }
 }
 
-/** Returns the values of the persons who count. */
+/** Returns the values of the persons who are in a variant. */
 function valuesOf(column: Float64Array, numbers: Int8Array, isWithoutZeros: boolean): Float64Array {
   const values = new Float64Array(column.length)
   let count = 0

@@ -47,8 +47,8 @@ export interface FunnelRows {
    */
   readonly timesMs: Float64Array
   /**
-   * Facts about the events that may make `persons/funnel` count differently. They are only computed if the query asks
-   * for URLs of persons.
+   * Facts about the events that may make `persons/funnel` give other numbers. All of them are false unless the query
+   * asks for URLs of persons.
    */
   readonly doubts: FunnelDoubts
 }
@@ -132,7 +132,8 @@ class WalkCollector {
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
   /**
-   * The walks found by `FunnelStream`, if it could compute every person. Null if walks of persons were also collected.
+   * The walks of all persons, if `FunnelStream` found all of them. Null if at least some walks were computed from
+   * collected events. The lists above then contain all walks.
    */
   #streamed: StreamFound | null = null
 

@@ -90,7 +90,10 @@ interface StreamMemory {
   readonly numbers: Times
 }
 
-/** The memory of the last funnel over a short range on this thread. Null while a funnel uses it. */
+/**
+ * The memory of the last funnel on this thread whose range was short enough for 32-bit `Times`. Null while a funnel
+ * uses it.
+ */
 let spare: StreamMemory | null = null
 
 /** Returns memory for a funnel. Its `numbers` are all 0. */

@@ -48,7 +48,8 @@ export function funnelUrls(
       ...value.parameters,
     },
   })
-  // The first step counts the same under both rules. At later steps, shared events may count differently.
+  // The first step has the same number under both rules. At later steps, events for which `FunnelDoubts.hasShared` is
+  // true may make the numbers differ.
   return (step) => (step > 0 && found.doubts.hasShared ? null : urlOf({ funnel_step: step + 1 }))
 }
 

@@ -54,7 +54,8 @@ export class StepSets {
       this.#letGo(this.#events.timesMs[place] ?? 0)
       const steps = this.#masks.stepsAt(place)
       if (steps === 0) {
-        // An event that is no step ends the current attempt, and the steps gathered in it so far do not count.
+        // In an unordered funnel, an event that is no step is an excluded event. It ends the current attempt, and the
+        // steps gathered in it so far are lost.
         this.#empty()
         continue
       }

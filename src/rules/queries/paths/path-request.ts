@@ -19,7 +19,10 @@ const EDGE_LIMIT = 50
 /** A paths query after it was read and checked. */
 export interface PathsPlan {
   readonly range: QueryRange
-  /** The moment from which events count, in milliseconds. */
+  /**
+   * The moment from which events belong to paths, in milliseconds. It may be earlier than the start of `range`; see
+   * `eventsFromMs`.
+   */
   readonly fromMs: number
   readonly filter: FilterGroup | null
   /** The types `$pageview`, `$screen` and `custom_event`. An empty list means all events. */

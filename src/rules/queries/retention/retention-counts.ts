@@ -30,8 +30,8 @@ export interface RetentionEvents extends ActorEvents {
 type Limits = Pick<EventScanner, 'checkLimits'>
 
 /**
- * Called for every row, column and group of 32 actors. `bits` contains the actors that count in the cell; bit i is the
- * actor with the number `first + i`.
+ * Called for every row, column and group of 32 actors. Bit i of `bits` is set if the actor with the number `first + i`
+ * is counted in the cell.
  */
 export type CellVisitor = (row: number, column: number, bits: number, first: number) => void
 
@@ -93,8 +93,9 @@ export function compareRows(
 }
 
 /**
- * Returns one event for each actor: its first target event. The series mask of the event is 0 if the event does not
- * count.
+ * Returns the first target event of each actor. Its series mask is 0 if the actor is counted in no row, because the
+ * actor has no target event in the rows, or had one before them. For `retention_first_ever_occurrence`, the actor is
+ * also counted in no row if an earlier event has the target's name, but does not pass its filters.
  */
 function firstEvents(
   { type }: RetentionPlan,

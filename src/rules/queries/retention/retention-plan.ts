@@ -57,7 +57,10 @@ export interface RetentionPlan {
   readonly hasPersonsUrls: boolean
 }
 
-/** The breakdown of a RetentionQuery: a property, or cohorts. The other one is null or empty. */
+/**
+ * The breakdown of a RetentionQuery. For a breakdown by a property, `cohorts` is empty. For one by cohorts, `property`
+ * is null.
+ */
 export interface RetentionBreakdown {
   readonly property: BreakdownProperty | null
   readonly cohorts: readonly (number | 'all')[]
@@ -114,7 +117,7 @@ function reachOf(
   const toMs = endMs - 1
   const countMax = Math.min(RETENTION_ROWS_MAX, Math.floor(QUERY_CELLS_MAX / columns))
   const refusal = () => {
-    const what = `has too many periods. The result may have at most ${countMax} rows of ${columns} numbers`
+    const what = `has too many periods. Choose a shorter range: with ${columns} intervals, there may be at most ${countMax} rows`
     return query.fault('dateRange', what)
   }
   const rows =

@@ -126,7 +126,7 @@ function* valueSplits(
   }
 }
 
-/** Returns the rows of the actor at an index, or none for -1. */
+/** Returns the rows of the breakdown value at an index of `keys`, or none for -1. */
 function rowsAt({ starts, rows }: ActorRows, place: number): Uint32Array {
   return place < 0 ? rows.subarray(0, 0) : rows.subarray(starts[place], starts[place + 1])
 }

@@ -234,7 +234,7 @@ function keysReader(
       })
   }
   if (scan.count > EVENT_ROWS_COMPARED_MAX) {
-    const detail = `This order would have to read more than ${EVENT_ROWS_COMPARED_MAX} events. Order by timestamp or properties, or choose a shorter range.`
+    const detail = `For this order, more than ${EVENT_ROWS_COMPARED_MAX} events would have to be read one by one. Order by timestamp or properties, or choose a shorter range.`
     throw new ServiceError('query_too_large', detail)
   }
   const views = shard.rows.events(Array.from(scan.sequences.subarray(0, scan.count)))

@@ -99,7 +99,9 @@ function eventsOf(
     return range.fromMs > range.toMs ? NOTHING : [fromMs, toMs]
   }
   const read = readDate(pick.text('day') ?? '', timezone, nowMs)
-  if (read?.kind !== 'absolute') throw pick.fault('day', 'must be a date from `days`')
+  if (read?.kind !== 'absolute') {
+    throw pick.fault('day', 'must be a date from the `days` of the answer')
+  }
   const dayMs = read.momentMs
   const activeDays = measure.of === 'actors' ? measure.activeDays : null
   if (activeDays !== null) {
@@ -149,12 +151,12 @@ function readWantedValue({ breakdown }: TrendsPlan, pick: QueryFields): WantedVa
     if (value === OTHER_LABEL) return { persons: null, tests: [] }
     const cohort = cohorts.find((one) => String(one) === String(value))
     if (cohort === undefined || values.length > 1) {
-      throw pick.fault('breakdown', 'must be one of the cohorts')
+      throw pick.fault('breakdown', 'must be the number of one of the cohorts of the breakdown')
     }
     return { persons: cohortFilter(cohort), tests: [] }
   }
   if (values.length !== properties.length) {
-    throw pick.fault('breakdown', 'must have a value for each property')
+    throw pick.fault('breakdown', 'must have a value for each property of the breakdown')
   }
   const tests = properties.map((property, index) => {
     const text = propertyText(values[index] ?? NULL_LABEL)

@@ -237,7 +237,7 @@ function numbered(texts: readonly (string | null)[]): {
 }
 
 /**
- * Returns the actor of each row: the person, or the measured value. It is 0 for rows that do not count. Events without
+ * Returns the actor of each row: the person, or the measured value. It is 0 for rows that are left out. Events without
  * a session all belong to one session; events without a group belong to no group.
  */
 export function actorsOfRows(

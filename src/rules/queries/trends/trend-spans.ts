@@ -24,9 +24,9 @@ export interface Span {
 
 /** How the buckets of active persons are computed from days or hours. */
 export interface ActiveWindow {
-  /** The number of periods that count for a bucket, including the last one. */
+  /** The number of periods whose actors are counted in a bucket, including the last one. */
   readonly length: number
-  /** For each bucket, the last period that counts. */
+  /** For each bucket, the last of these periods. */
   readonly lastPeriods: Uint32Array
 }
 

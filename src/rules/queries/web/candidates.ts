@@ -28,7 +28,10 @@ import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 export const CURRENT = 1
 /** The bit of the comparison range. */
 export const PREVIOUS = 2
-/** Whether a missing value passes the operators listed here. For any other operator, the filter itself decides. */
+/**
+ * For each operator listed here, whether an event passes if it does not have the property. For any other operator, the
+ * filter itself decides.
+ */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   exact: false,
   icontains: false,
@@ -43,7 +46,7 @@ export interface RowWish {
   readonly series: readonly SeriesMatch[]
   readonly filters: readonly WebFilter[]
   /**
-   * If true, an event counts in the range in which its session begins, and events without a session do not count.
+   * If true, an event counts in the range in which its session begins, and events without a session are left out.
    * Otherwise all events count in the current range.
    */
   readonly isByStart: boolean
@@ -52,7 +55,10 @@ export interface RowWish {
 /** The events that pass the filters, and the ranges in which each event counts. */
 export interface Candidates {
   readonly rows: WebRows
-  /** The bits of the ranges, by row. 0 means that the row does not count. */
+  /**
+   * For each row, the bits of the ranges in which its event counts (`CURRENT`, `PREVIOUS`). 0 means that the event is
+   * left out.
+   */
   readonly ranges: Uint8Array
 }
 
@@ -148,8 +154,8 @@ export class WebEvents {
   }
 
   /**
-   * Returns the bits of the ranges for each session, by its number. Null means that all events count in the current
-   * range.
+   * Returns for each session, by its number, the bits of the ranges in which its events count. Null means that all
+   * events count in the current range.
    */
   #rangesOfSessions(filters: readonly WebFilter[], isByStart: boolean): Uint8Array | null {
     const tests = filters.flatMap((filter) => this.#sessionTest(filter) ?? [])

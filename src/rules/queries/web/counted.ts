@@ -59,7 +59,10 @@ export const NOBODY: Persons = {
 /** Events, and the values by which to count them. */
 export interface Countable {
   readonly rows: WebRows
-  /** For each row, the bits of the ranges in which it counts. They are the same for all rows of a session. */
+  /**
+   * For each row, the bits of the ranges in which it counts (`CURRENT`, `PREVIOUS`). They are the same for all rows of
+   * a session.
+   */
   readonly ranges: Uint8Array
   /** For each row, the number of its value. 0 means that the row does not count. */
   readonly ids: Uint32Array
@@ -87,8 +90,8 @@ export function counted(
   const groups = byRange(size)
   const people = new PersonList(size)
   /**
-   * For each value, the last owner that was counted (a session, or a person without one, numbered from 1), and the
-   * first person of this owner.
+   * Two lists by value: the number of the owner that was counted last, and the first person of this owner. An owner is
+   * a session, or a person whose events have no session. Owners are numbered from 1.
    */
   const lastOwner = new Uint32Array(size)
   const personOf = new Uint32Array(size)

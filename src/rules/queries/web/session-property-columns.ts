@@ -40,7 +40,7 @@ const ADDRESS_INPUTS = [
 ] as const
 const EXTERNAL_CLICK = '$external_click_url'
 
-/** Maps the values of the session table to the values that filters compare. */
+/** The values of `$is_bounce`, by the number in `SessionTable.bounces`. For NaN, there is no value. */
 const BOUNCES = new Map([
   [0, false],
   [1, true],

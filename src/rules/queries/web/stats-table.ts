@@ -117,7 +117,7 @@ function countedOf(plan: TablePlan, shard: QueryShard): Counted {
   return counted(countable, hasBounces ? bouncesOf(events) : {}, shard.scanner)
 }
 
-/** Returns whether bounces are counted for the sessions that began on a page. */
+/** Returns whether the table lists pages, with the bounces of the sessions that began on each page. */
 function isOfEntries({ breakdown, includesBounces, goal }: TablePlan): boolean {
   return breakdown === 'Page' && includesBounces && goal === null
 }

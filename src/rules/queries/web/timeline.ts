@@ -100,8 +100,8 @@ function newest(events: readonly TimelineEvent[]): TimelinePart {
 }
 
 /**
- * Groups events into entries: the events of one session, or the events of a person without a session up to a long gap.
- * The newest entry comes first.
+ * Groups events into entries: the events of one session, or consecutive events of a person without a session up to a
+ * long gap. The newest entry comes first.
  */
 function entriesOf(events: readonly TimelineEvent[]): readonly (readonly TimelineEvent[])[] {
   const entries: TimelineEvent[][] = []
@@ -124,7 +124,7 @@ function entriesOf(events: readonly TimelineEvent[]): readonly (readonly Timelin
       open.delete(person)
     }
   }
-  // The entries were begun in reverse order, so both lists are reversed.
+  // Entries and their events are in the order of time here. The answer has the newest ones first.
   return entries.reverse().map((entry) => entry.reverse())
 }
 
@@ -137,5 +137,5 @@ function readMoment(
 ): number {
   const date = readDate(text, timezone, nowMs)
   if (date !== null) return date.exactMs
-  throw query.fault(name, 'must be a date such as 2026-01-31, or one such as -24h')
+  throw query.fault(name, 'must be a date such as 2026-01-31, or a relative one such as -24h')
 }

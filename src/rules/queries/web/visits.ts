@@ -78,7 +78,10 @@ class Visits implements GrowingSessions {
   #firstMs = new Float64Array(SESSIONS_START)
   #lastMs = new Float64Array(SESSIONS_START)
   #bits = new Uint8Array(SESSIONS_START)
-  /** The number of views that count, and the time, the sequence number and the owner of the first of these views. */
+  /**
+   * The number of views in the ranges that pass the filters, and the time, the sequence number and the owner of the
+   * first of them.
+   */
   #views = new Uint32Array(SESSIONS_START)
   #viewMs = new Float64Array(SESSIONS_START)
   #viewSequences = new Uint32Array(SESSIONS_START)
@@ -86,7 +89,10 @@ class Visits implements GrowingSessions {
   readonly #plan: Pick<WebPlan, 'current' | 'previous'>
   readonly #areAllViews: boolean
 
-  /** `areAllViews` is false if only the views that are passed to `addViews` count. Otherwise all views count. */
+  /**
+   * If `areAllViews` is true, all views are counted. Otherwise only the views that are passed to `addViews` are
+   * counted.
+   */
   constructor(plan: Pick<WebPlan, 'current' | 'previous'>, areAllViews: boolean) {
     this.#plan = plan
     this.#areAllViews = areAllViews
@@ -122,7 +128,7 @@ class Visits implements GrowingSessions {
     }
   }
 
-  /** Adds views that count. Their sessions must have been added before. */
+  /** Adds views that pass the filters. Their sessions must have been added before. */
   addViews({ count, timesMs, sequences, persons, values: [column] }: EventColumns): void {
     for (let row = 0; row < count; row++) {
       const session = column?.ids[row] ?? 0
