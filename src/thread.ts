@@ -50,7 +50,8 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
   return {
     processor: (settings, damage) =>
       openProcessor(
-        // A shared log is not on this disk. The state of the store therefore does not prove that the log was flushed.
+        // A shared log is not on the disk of this machine. The processor must then not conclude from the state of the
+        // store which blocks of the log were flushed, just as with a deferred flush.
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {

@@ -86,7 +86,8 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     return error.exitCode
   }
   if (error instanceof ServiceError) {
-    // A rule that refuses HTTP requests has refused the command, too.
+    // Some commands use the same functions as the API. One of them has refused the command, as it would refuse a
+    // request.
     io.err(`tenrec: ${error.message}\n`)
     return FAILED
   }

@@ -117,7 +117,7 @@ async function projectKeyOf(input: CommandInput): Promise<string> {
   if (given !== undefined) return given
   if (!input.has('yes')) {
     throw new UsageError(
-      'The events are stored. Choose a project for them with --project-key ' +
+      'A benchmark stores its events in a project. Name the project with --project-key ' +
         "(create one with 'tenrec project create'), or use --yes for project 1.",
     )
   }

@@ -1,4 +1,7 @@
-/** `tenrec cluster ...`: the status of a cluster. It asks the brokers, and no daemon. */
+/**
+ * `tenrec cluster ...`: prints the status of a cluster, which comes from its brokers and not from a daemon, and removes
+ * the record of its warehouse.
+ */
 import { OperatorError } from '../../base/errors.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
@@ -49,7 +52,9 @@ export const COMMANDS: Commands = [
     async run(input) {
       const name = await readOrganization(input, ({ warehouse }) => warehouse)
       if (name === null)
-        throw new OperatorError('The catalogue names no warehouse, so there is nothing to forget.')
+        throw new OperatorError(
+          'No warehouse is recorded for this cluster, so there is nothing to forget.',
+        )
       const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const { nodes } = await lookAtCluster(notedBrokers(input.dataDir))

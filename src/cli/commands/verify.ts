@@ -1,4 +1,4 @@
-/** `tenrec verify`: checks all data of a stopped store. */
+/** `tenrec verify`: checks all data of a store, whether or not a daemon runs. */
 import { type VerifyFinding, verifyStore } from '../../store/maintenance/verify/verify-store.ts'
 import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'

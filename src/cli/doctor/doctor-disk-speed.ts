@@ -35,7 +35,7 @@ export interface DiskSpeed {
 }
 
 /**
- * Measures the disk for at most 2 s, unless a single flush takes longer. It writes at most 18 MiB. Throws errors of the
+ * Measures the disk for at most 2 s, unless a single flush takes longer. It writes at most 24 MiB. Throws errors of the
  * file system.
  */
 export function measureDisk(dataDir: string, clock: Clock): DiskSpeed {

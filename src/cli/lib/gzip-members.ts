@@ -18,7 +18,10 @@ const FLAGS_RESERVED = 0xe0
 const IGNORED_HEADER_BYTES = 6
 /** The number of bytes that one step of the decoder unpacks at most. */
 const STEP_BYTES = 1024 * 1024
-/** The same for a member after a short one: files of log programs and of `bgzip` consist of thousands of short members. */
+/**
+ * The number of bytes that one step unpacks at most in a member that follows a short one. Files of log programs and of
+ * `bgzip` consist of thousands of short members, for which the larger buffer would be wasted.
+ */
 const SHORT_STEP_BYTES = 64 * 1024
 const RETRY = 'Fetch the file again, and import it with --resume.'
 
@@ -101,7 +104,7 @@ async function findMember(input: PackedInput): Promise<boolean> {
 
 /** Yields the unpacked data of one member, and leaves the input directly after it. */
 async function* inflate(input: PackedInput, chunkSize: number): AsyncGenerator<Buffer> {
-  // Without this flush, the end of a file that is cut short would discard what was unpacked directly before it.
+  // With this flush, the decoder still returns what it unpacked directly before the end of a file that is cut short.
   const inflater = createInflateRaw({ chunkSize, finishFlush: constants.Z_SYNC_FLUSH })
   let isCut = false
   /** The bytes of the chunks that the decoder has taken completely. */

@@ -22,7 +22,10 @@ const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
-/** The fraction of the rounds in which at least one answer must arrive before the kill. */
+/**
+ * The fraction of the rounds in which at least one answer must arrive before the kill. In the others, the kill may come
+ * before anything is acknowledged.
+ */
 const ANSWERED_PART = 0.85
 /** The shortest time under load before a kill, in milliseconds. */
 const RUN_MS_MIN = 20
@@ -186,7 +189,7 @@ class KillRounds {
     this.#check()
     const daemon = await this.#plan.launcher.start()
     this.#startMs = daemon.startMs
-    // The first start creates the store. Later starts recover it.
+    // The first start creates the store. Only later starts recover it, so only these are measured.
     if (!this.#isFirst) {
       this.#longestRecoveryMs = Math.max(this.#longestRecoveryMs, daemon.startMs)
     }
@@ -253,7 +256,9 @@ class KillRounds {
       body: JSON.stringify(mark),
     })
     if (status !== 200)
-      throw new OperatorError(`The daemon answered the last event of the proof with ${status}.`)
+      throw new OperatorError(
+        `The daemon refused the last event of the proof with the HTTP status ${status}, so the proof is incomplete.`,
+      )
     const deadlineMs = clock.monotonic() + PROOF_PROCESSING_MS_MAX
     while (clock.monotonic() < deadlineMs) {
       this.#check()
@@ -262,7 +267,9 @@ class KillRounds {
       if (answer.status === 200) return
       await sleep(LOOK_MS)
     }
-    throw new OperatorError('Accepted events could not be read within several minutes.')
+    throw new OperatorError(
+      'The daemon has not processed all accepted events within several minutes, so they cannot be compared.',
+    )
   }
 
   async #compare({ url }: ProofDaemon): Promise<Comparison> {
@@ -271,7 +278,7 @@ class KillRounds {
       return this.ledger.compare(eventsIn(answer.body))
     }
     throw new OperatorError(
-      `The events cannot be read, because the daemon answered ${answer.status}.`,
+      `The stored events cannot be compared, because the daemon answered the export with the HTTP status ${answer.status}.`,
     )
   }
 

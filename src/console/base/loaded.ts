@@ -85,7 +85,8 @@ export function useLoaded<Data>(
   }, [isBack, reload])
   const { key: answered, ...rest } = state
   const isStale = state.data !== undefined && answered !== key
-  // When the key has changed, the component is first drawn before the new request begins.
+  // When the key has changed, the component is drawn once before the new request begins. It counts as loading then,
+  // too.
   return {
     ...rest,
     isLoading: state.isLoading || (answered !== key && state.error === null),

@@ -1,6 +1,7 @@
 /**
- * Converts between a query and the URL parameters that describe it on the page "Explore". The two functions are inverse
- * to each other. If the parameters cannot express a query, the parameter `q` contains the whole query.
+ * Converts between a query and the URL parameters that describe it on the page "Explore". `toQuery` reads the
+ * parameters, and `toAddress` writes them, so that `toQuery` returns the same query again. If the parameters cannot
+ * express a query, the parameter `q` contains the whole query.
  */
 
 import {
@@ -76,8 +77,8 @@ export const DEFAULTS = {
 } as const
 
 /**
- * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths leave them out if
- * they are made of all events.
+ * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths that consist of all
+ * kinds of events leave them out.
  */
 const TECHNICAL_EVENTS: readonly string[] = [
   '$feature_flag_called',

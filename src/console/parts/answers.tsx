@@ -233,7 +233,8 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   // The current period has just begun. It is not counted as complete, because its shares would look as if people had
   // stopped coming.
   const isRunning = lastDate !== undefined && isOngoing(wallTime(lastDate), step)
-  // The later a cohort begins, the fewer complete periods it has.
+  // A row is about the people who began in the same period. The later that period, the fewer complete periods follow
+  // it.
   const isOver = (row: Cohort, place: number) =>
     place === 0 || place < results.length - results.indexOf(row) - (isRunning ? 1 : 0)
   const nameOfRow = (row: Cohort) => (

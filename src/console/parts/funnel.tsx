@@ -174,7 +174,7 @@ function breakdownWords({ breakdown, breakdown_value: value }: Partial<Step> = {
 
 /**
  * Returns the URL of the list of people who reached the previous step and did not reach this one. `place` is the index
- * of this step, from 0. A negative `funnel_step` asks for people who did exactly that many steps. Source:
+ * of this step, from 0. If `funnel_step` is -n, the list contains the people who did exactly n - 1 steps. Source:
  * docs/compatibility/analytics.md, "Funnels".
  */
 function dropOffUrl(url: PersonsUrl, place: number): PersonsUrl {

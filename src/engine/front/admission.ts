@@ -11,12 +11,15 @@ import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** For senders that have little waiting, a queue may exceed its limit by this share of the limit. */
+/**
+ * A queue may exceed its limit by this share of the limit, but only by events of senders that have little waiting (see
+ * `HALF`).
+ */
 const LIGHT_PART = 0.125
 /**
- * Determines which senders count as small while a queue is over its limit. The largest senders are cut to the same
- * level, so that the work of all senders together would fill this share of the queue. Senders below that level are
- * admitted.
+ * Says who has little waiting while a queue is over its limit. Suppose that the largest senders were all cut to the
+ * same level, until the queue is filled to this share of its present work. Senders below that level have little
+ * waiting, and are still admitted.
  */
 const HALF = 0.5
 

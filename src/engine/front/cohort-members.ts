@@ -1,4 +1,7 @@
-/** Adds many persons to a static cohort. Commands write them to the log, as for cohorts by behavior. */
+/**
+ * Adds many persons to a static cohort. The persons are written to the log as commands. The members of cohorts by
+ * behavior reach the store in the same way (cohort-schedule.ts).
+ */
 import type { Actor } from '../../rules/access/user.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import { COHORT_CHANGES_MAX } from './limits.ts'

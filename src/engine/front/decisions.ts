@@ -88,8 +88,9 @@ export interface OverrideSink {
 }
 
 /**
- * For the persons of these distinct_ids, asks to store an identifier for each of the flags. Flags for which the person
- * already has an identifier are left out.
+ * Asks to store an override for the persons of these distinct_ids: from now on, each of the flags is decided by a hash
+ * of `identifier` instead of the distinct_id. Flags for which one of these persons already has an override are left
+ * out.
  */
 export interface OverrideRequest {
   readonly distinctIds: readonly string[]

@@ -30,11 +30,14 @@ const REUSABLE_PART = 0.5
  */
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
-/** Erasing stops if the free space is less than the reserve divided by `FLOOR_DIVISOR`. */
+/**
+ * When all other writes have stopped, erasing goes on. It stops, too, if the free space is less than the reserve
+ * divided by this number (see `isBelowFloor`).
+ */
 const FLOOR_DIVISOR = 4
 /**
- * With less free space than this number of bytes, even a commit that erases events may fail. If the reserve is less
- * than twice this number, half of the reserve is used instead.
+ * With less free space than this number of bytes, even a commit that erases events may fail, so erasing stops here at
+ * the latest. If the operator has chosen a reserve of less than twice this number, erasing may use half of it.
  */
 const FLOOR_BYTES = 8 * 1024 ** 2
 /** Returns the configured reserve in bytes, or the default for a disk of this size. */

@@ -17,15 +17,15 @@ export interface ExposureQuestion {
   readonly flagKey: string
   /** The index of the group type, if the flag has a value for each group. Null for persons. */
   readonly groupTypeIndex: number | null
-  /** The name of the event that counts if it follows the exposure. */
+  /** The name of the event that is counted if a person sends it after the exposure. */
   readonly event: string
   readonly fromMs: number
   readonly nowMs: number
 }
 
 /**
- * The event counts within this number of days after the exposure. Every step of a ramp is shorter, so this covers the
- * whole step.
+ * An event is counted if it happens at most this number of days after the exposure. Every step of a ramp is shorter, so
+ * this covers the whole step.
  */
 const WINDOW_DAYS = 365
 

@@ -130,7 +130,8 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
-      // The old snapshot contains counts of decisions that were not collected yet.
+      // The old snapshot contains counts of decisions that were not collected yet. They are collected before it is
+      // replaced.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
       if (this.#isStarted) this.#options.onChanged(id)

@@ -252,11 +252,14 @@ export class GroupCommit {
     let isThreadGone = false
     const blocks = held.map(({ buffer, bytes }) => ({ buffer, bytes }))
     const giveUp = (): void => {
-      this.#options.log.error({ requests }, 'The log does not answer.')
+      this.#options.log.error(
+        { requests },
+        'Writing to the log takes too long. The requests are refused.',
+      )
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Requests that were admitted earlier may still be added, when their bodies have arrived. They get a deadline of
-      // the same length.
+      // Requests that were admitted earlier may still be added when their bodies have arrived. The timer starts again,
+      // so that they are answered after the same time at the latest.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)

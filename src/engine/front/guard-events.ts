@@ -26,10 +26,13 @@ export interface GuardEventsOptions {
   readonly clock: Pick<Clock, 'now'>
   /** Returns whether this machine stores the events of a project. */
   readonly isHere: (projectId: number) => boolean
-  /** Called when an event of a project is in the log, with its bytes there. */
+  /** Called when an event of a project was passed to the log. `bytes` is its size there. */
   readonly onAccepted: (projectId: number, bytes: number) => void
   readonly onFailure: (error: unknown, event: GuardEvent) => void
-  /** If another process has stored an event, this process leaves it to that process for this time, in milliseconds. */
+  /**
+   * The process that stored an event writes it to the log at once. Any other process waits this many milliseconds, and
+   * then writes the event itself if it is still stored.
+   */
   readonly waitMs: number
 }
 
@@ -110,7 +113,7 @@ export class GuardEvents {
     }
   }
 
-  /** Resolves with the bytes of the event when it is on the disk. */
+  /** Writes the event to the log. Resolves, when it is on the disk, with the number of bytes that it takes there. */
   async #log(event: GuardEvent): Promise<number> {
     const { groupCommit, clock } = this.#options
     const { projectId, uuid } = event

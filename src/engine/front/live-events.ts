@@ -95,8 +95,8 @@ export class LiveEvents {
   /** Call it when a processing run begins. Returns the events that the streams want. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // Resolve the callers that still wait. The previous processing run may have ended without a report, and this one
-    // knows their streams.
+    // Callers of `open` that still wait can continue now: this run gets the filters of their streams. They were not
+    // told that the previous run had ended, because it may have ended without a report.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }

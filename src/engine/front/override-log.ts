@@ -1,5 +1,6 @@
 /**
- * Writes the overrides of experience continuity to the log as commands, so that they are applied in order with the
+ * Writes flag overrides to the log as commands. With an override, a person keeps the same variant after login
+ * (experience continuity, store/identity/flag-overrides.ts). The log is used so that they are applied in order with the
  * events and merges around them. Decisions do not wait for the log: the decision that stores an override has the same
  * result as one that reads it.
  */

@@ -59,8 +59,8 @@ export interface PersonCommandOptions {
    */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
   /**
-   * Returns true if another machine erases the events from the copy, and then writes to the log that the job is done.
-   * Default: false.
+   * Returns true if another machine erases the events from the copy in ClickHouse, and then writes to the log that the
+   * job is done. Default: false.
    */
   readonly isSaidElsewhere?: () => boolean
 }

@@ -47,8 +47,8 @@ const YIELD_LOOK_MS = 50
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /**
- * If nothing was processed for this time, in milliseconds, some persons are folded: their stored changes are added to
- * their records.
+ * If nothing was processed for this time, in milliseconds, some persons are folded: the changes that are stored beside
+ * their records are added to the records, which makes reading them faster.
  */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
@@ -56,8 +56,8 @@ const RETRY_MS_FIRST = 10
 /** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * While the main thread is busy, a commit may leave up to this number of events in the log. It can then end where
- * segments are at least half full.
+ * While the main thread is busy, a commit may leave up to this number of events in the log: half a full segment. The
+ * commit need not end with a small segment then, which would have to be merged later.
  */
 const LEFT_EVENTS = 4096
 /**
@@ -468,7 +468,10 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Folds some persons when nothing was processed for some time. Every processing run restarts that time. */
+  /**
+   * Folds some persons (see `FOLD_QUIET_MS`) when nothing was processed for some time. Every processing run restarts
+   * that time.
+   */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {

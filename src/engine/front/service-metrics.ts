@@ -115,7 +115,7 @@ export class ServiceMetrics {
   readonly kernelEvents = this.page
     .counters(
       'ingest_kernel_events_total',
-      'Processed events that the kernel recognized. All others were parsed.',
+      'Processed events of the usual form, which are read without parsing their JSON.',
       [],
     )
     .with()

@@ -1,6 +1,7 @@
 /**
- * The outbox of a single process. It holds stored events in memory until subscribers take them. If too many events wait
- * for a subscriber, they are dropped, and the subscriber is told which ones it missed.
+ * The outbox of ports/outbox.ts for one process. It holds stored events in memory until subscribers, such as live
+ * streams, take them. If too many events wait for a subscriber, they are dropped, and the subscriber is told which ones
+ * it missed.
  */
 import type {
   EventTest,

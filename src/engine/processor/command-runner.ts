@@ -364,7 +364,10 @@ function bytesOf(properties: JsonObject): number {
   return Buffer.byteLength(JSON.stringify(properties))
 }
 
-/** Stores overrides of flags for the persons of the named distinct_ids. A distinct_id without a person is ignored. */
+/**
+ * Stores overrides of flags for the persons of the named distinct_ids. An override keeps the variant of a person the
+ * same after login (store/identity/flag-overrides.ts). A distinct_id without a person is ignored.
+ */
 function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>): CommandResult {
   const numbers = new Set(command.distinctIds.map((text) => persons.ownerNumber(text)))
   numbers.delete(0)
@@ -455,7 +458,7 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 
 /**
  * Stores changes of the members of a calculated or static cohort. If a person was deleted after the calculation, the
- * distinct ID numbers of that person have no owner. They are ignored.
+ * distinct ID numbers of that person belong to nobody. They are ignored.
  */
 function setCohortMembers(
   { persons, atMs }: Step,

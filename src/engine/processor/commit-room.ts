@@ -37,7 +37,7 @@ export class CommitRoom {
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
-    // The last commit began but did not end, so it failed because it needed more space than expected.
+    // If the last commit has begun but not ended, it failed because it needed more space than expected.
     if (shared.commitLogBytes > 0) this.#learnRatios(true)
   }
 

@@ -44,8 +44,8 @@ export class LiveRows {
   /** Returns the events that were stored since `watch`, for each stream. */
   take(): readonly LiveFound[] {
     let units = 0
-    // A gap can be ignored. The outbox has room for all wanted events, so it drops events only after very many commits,
-    // and then hardly any.
+    // The outbox reports events that it has dropped as a gap. A gap can be ignored here: the outbox has room for all
+    // wanted events, so it drops events only after very many commits, and then hardly any.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

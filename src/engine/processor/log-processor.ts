@@ -77,7 +77,10 @@ import {
  * so larger transactions write less. Processing this many events takes about a second.
  */
 const COMMIT_EVENTS = 49_152
-/** A transaction contains at most this many times `commitEvents` events, unless a single block contains more. */
+/**
+ * A transaction may have more than `commitEvents` events, so that it ends where a segment is full. It has at most this
+ * many times as many, unless a single block contains more.
+ */
 const COMMIT_EXCESS = 4 / 3
 /**
  * The time for merging segments after a commit while the main thread is busy, in milliseconds. It is enough for one
@@ -181,8 +184,8 @@ export class LogProcessor {
   /** The range of the log's blocks when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True after the log has grown since this object was created. A new block is written only after everything before it
-   * is on the disk, even if another process wrote it.
+   * True if the older blocks of the log are known to be on the disk. That is the case once the log has grown: a new
+   * block is written only after everything before it is on the disk, even what another process has written.
    */
   #isLogFlushed = false
   #isDiskShort = false

@@ -96,8 +96,8 @@ interface FailedStep {
 }
 
 /**
- * The record of attempts for one data directory. Only the processing thread uses it. It stays open while the thread
- * reopens the store after a failure.
+ * The record of the processing attempts in one data directory (see the top of this file). Only the processing thread
+ * uses it. It stays open while the thread reopens the store after a failure.
  */
 export class ProcessingAttempts implements StepGuard {
   readonly #bytes = Buffer.alloc(FILE_BYTES)
@@ -233,7 +233,7 @@ export class ProcessingAttempts implements StepGuard {
       this.#forgetFailures()
       return result
     } catch (cause) {
-      // A shortage of space or a failed commit is not the fault of the step.
+      // A shortage of space or a failed commit is not the fault of the step, so no failure of the step is recorded.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
       else {
         this.#noteStepFailure(THROWN)

@@ -1,6 +1,7 @@
 /**
- * Runs the analytic queries about persons on a thread. A query reads one snapshot, has a time limit, and is canceled
- * when nobody waits for it any more. The answer is one page, so little data passes between threads.
+ * Runs the analytic queries about persons on a thread. A query sees the store as it was at one moment, has a time
+ * limit, and is canceled when nobody waits for it any more. The answer is one page, so little data passes between
+ * threads.
  */
 import {
   type AnalyticAnswer,

@@ -1,6 +1,7 @@
 /**
- * All calls of threads in one table: for each name the function, its threads and its weight, and the types derived from
- * them. Values and results are plain data, so that another process can answer calls too (ports/task-runner.ts).
+ * All calls of threads in one table: for each name the function, the kind of thread that runs it and its weight (its
+ * rank among waiting calls, see long-reads.ts), and the types derived from them. Values and results are plain data, so
+ * that another process can answer calls too (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
 import type { PlacedChanges, WholeCopy } from '../../ports/change-log.ts'

@@ -63,9 +63,15 @@ export interface CheckWaiter {
   readonly sender?: object
   /** Returns false if too much data waits to be written to the disk. Large bodies then have to wait. */
   hasRoom(): boolean
-  /** The slab that contains the body. The queue becomes its owner. Null if the body has memory of its own. */
+  /**
+   * The slab (reusable shared memory, base/slabs.ts) that contains the body. The queue becomes its owner. Null if the
+   * body has memory of its own.
+   */
   readonly slab: Slab | null
-  /** Returns a slab for the block of a body with this decoded size, or null if no slab is free. */
+  /**
+   * Returns a slab (see `slab`) into which the log block of a body with this decoded size is written, or null if no
+   * slab is free.
+   */
   takeSlab(decodedBytes: number): Slab | null
   /** Throws an error if a body must be refused although its check has accepted it. */
   admit?(projectId: number): void
@@ -84,7 +90,7 @@ export interface CheckQueueOptions {
 }
 
 /**
- * The final result of a check. It does not exist yet while a check is deferred to a later lane. The receiver must
+ * The final result of a check. As long as the check waits for a later lane, there is no result yet. The receiver must
  * release the slab of the block.
  */
 export type CheckVerdict =

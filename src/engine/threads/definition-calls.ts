@@ -19,7 +19,10 @@ import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The weight of a list of names. It is so small that a thread for short reads tries to answer first. */
+/**
+ * The weight of a list of names (see `PageCall.weight`). It is so small that a thread for short reads tries to answer
+ * first.
+ */
 const NAMES_WEIGHT = 1
 
 /** The part of a list that is requested. */
@@ -27,7 +30,7 @@ type Place = readonly [offset: number, limit: number]
 
 /** Calls about the names of events and of properties. */
 export const DEFINITION_CALLS = {
-  /** Returns rows in the form of `eventBody`. */
+  /** Returns the names of events, as rows that `eventBody` makes. */
   eventDefinitions: page(
     (tools, query: EventDefinitionQuery, ...place: Place) => {
       const { projectId } = query
@@ -37,7 +40,7 @@ export const DEFINITION_CALLS = {
     },
     () => NAMES_WEIGHT,
   ),
-  /** Returns rows in the form of `propertyBody`. */
+  /** Returns the names of properties, as rows that `propertyBody` makes. */
   propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
   /**
    * Returns the definition with an id, or null if there is none, and the sequence number of the newest event of the

@@ -97,7 +97,7 @@ function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number |
     return null
   } catch (cause) {
     if (cause instanceof RangeError) return null
-    throw new OperatorError('The log cannot be read.', { cause })
+    throw new OperatorError('The log of accepted events cannot be read.', { cause })
   }
 }
 

@@ -323,8 +323,9 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Returns the function that appends to the log. If flushes are deferred, it uses no sessions: the flush follows an
-   * append in the event loop of the writer thread, and a session would block that event loop.
+   * Returns the function that appends to the log. Usually, appends share a session (append-session.ts). With
+   * `durability` = `commit`, they do not: there, the writer thread flushes the log in its event loop after an append,
+   * and a session would block this event loop.
    */
   #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
     const { writer } = this.#groups

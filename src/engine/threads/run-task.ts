@@ -69,7 +69,8 @@ export async function taskRunner(
     if (task.call === 'close') return { result: await stores.close() }
     // The cast is safe: task names come from the same table, so the call exists on this kind of thread.
     const call = calls[task.call] as Call
-    // If an earlier call was refused, its proposal is dropped.
+    // In a cluster, a call that changes the catalogue first only proposes its change. If the previous call was refused,
+    // its proposal is still here and is dropped.
     stores.takeProposal?.()
     memory?.begin()
     try {

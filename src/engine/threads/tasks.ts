@@ -190,7 +190,10 @@ export interface ProcessTask {
   readonly lateInMs: number
   /** True if the disk has too little space for rewriting stored data. Erasing and merging then wait. */
   readonly isDiskShort: boolean
-  /** True if the daemon has been idle for a while. If there is nothing to process, some persons are folded. */
+  /**
+   * True if the daemon has been idle for a while. If there is nothing to process, some persons are folded (see
+   * `LogProcessor.fold`).
+   */
   readonly isQuiet?: boolean
   /** The filters of the live streams. */
   readonly watches: readonly LiveWatch[]
@@ -256,7 +259,7 @@ export interface ProcessResult {
   readonly geoIp?: GeoIpCounts | undefined
   /** The number of persons that were folded in this processing run. */
   readonly folded?: number
-  /** True if persons wait to be folded after an idle time. */
+  /** True if there are persons to fold (see `LogProcessor.fold`) after an idle time. */
   readonly mayFold?: boolean
   /** The events that were found for each live stream. */
   readonly live?: readonly LiveFound[]

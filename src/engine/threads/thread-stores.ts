@@ -34,7 +34,7 @@ export interface ProcessWiring {
   outbox(): Outbox
 }
 
-/** The functions with which all other threads open what they work with. */
+/** The functions with which all threads except the writer thread and the processing thread open what they work with. */
 export interface ReadWiring {
   /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader

@@ -1,8 +1,8 @@
 /**
  * The session cookie, and the checks that a page of the console sent it. A browser attaches cookies to requests that
  * any page makes. Only a page of the same origin can also set the header `X-Tenrec-Console`, because the server allows
- * it to no other origin. A request that changes something must also come from the own origin according to the browser.
- * docs/compatibility/console.md, "Sessions".
+ * it to no other origin. Besides, the browser must report, in Sec-Fetch-Site or Origin, that the request comes from a
+ * page of this origin. Only a request that reads may lack both headers. docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'

@@ -105,7 +105,8 @@ export class OidcProvider {
         idTokenExpected: true,
       })
       const claims = tokens.claims()
-      if (claims === undefined) throw new ProviderFault('The answer has no ID token.')
+      if (claims === undefined)
+        throw new ProviderFault('The answer of the provider has no ID token.')
       const { iss: issuer, sub: subject } = claims
       // Many providers report the email address only in the user info, and not in the ID token.
       const person =
@@ -209,7 +210,9 @@ export class OidcProvider {
     }
     // The browser will open this URL. It must use https, unless the issuer itself uses http.
     if (!/^https:/i.test(login) && !(isPlain && /^http:/i.test(login))) {
-      throw new ProviderFault('The provider names no https address for logins.')
+      throw new ProviderFault(
+        'The `authorization_endpoint` of the provider must be an https address.',
+      )
     }
     return configuration
   }
@@ -247,9 +250,12 @@ async function fetchBounded(url: string, options: CustomFetchOptions): Promise<R
     const { status, headers } = response
     const bytes = await bodyOf(response)
     const type = headers.get('content-type') ?? ''
-    if (status >= SERVER_FAULT) throw new ProviderFault(`The answer has the status ${status}.`)
+    if (status >= SERVER_FAULT)
+      throw new ProviderFault(`The provider answered with status ${status}.`)
     if (!JSON_TYPE.test(type)) {
-      throw new ProviderFault(`The answer with status ${status} is ${JSON.stringify(type)}.`)
+      throw new ProviderFault(
+        `The answer of the provider (status ${status}) is not JSON, but ${JSON.stringify(type)}.`,
+      )
     }
     const isEmpty = EMPTY_STATUSES.includes(status)
     return new Response(isEmpty ? null : bytes, { status, headers })
@@ -263,11 +269,12 @@ async function bodyOf(response: Response): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of response.body ?? []) {
-    // Node types the chunks of a body as `any`.
+    // Node's types declare the chunks of a body as `any`.
     const bytes = chunk as Uint8Array
     length += bytes.length
     // Leaving the loop closes the connection.
-    if (length > PROVIDER_ANSWER_BYTES_MAX) throw new ProviderFault('The answer is too large.')
+    if (length > PROVIDER_ANSWER_BYTES_MAX)
+      throw new ProviderFault('The answer of the provider is too large.')
     chunks.push(bytes)
   }
   return new Uint8Array(Buffer.concat(chunks))

@@ -35,7 +35,7 @@ const LETTER = is.namedObject('DeadLetter', {
   bytes: is.about(is.WHOLE, 'Length of the accepted body in bytes.'),
   body: is.about(
     is.nullable(is.TEXT),
-    `The first ${LETTER_BODY_BYTES_MAX} bytes of the body. Null for a block of the log, and in projects that do not store IP addresses.`,
+    `The first ${LETTER_BODY_BYTES_MAX} bytes of the event or command as it was sent. Null if the dead letter is a block of the log, or if the project stores no IP addresses, because the body may contain one.`,
   ),
 })
 const RANGE = is.named(

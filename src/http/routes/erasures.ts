@@ -118,7 +118,7 @@ const NAMED_RETENTION = is.named(
       ),
       days: is.about(
         wholeNumbers('events', 1, RETENTION_DAYS_MAX),
-        'Null keeps the events forever.',
+        'The number of days for which events are kept. Null keeps them forever.',
       ),
     }),
   ),
@@ -222,7 +222,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         const { days = null, bytes_max: bytesMax = null, events, dry_run: isDryRun } = call.body()
         const rules = { days, bytesMax, events: events ?? [] }
         if (new Set(rules.events.map(({ event }) => event)).size < rules.events.length) {
-          throw invalidInput('events', 'must name each event once')
+          throw invalidInput('events', 'must not name an event twice')
         }
         if (isDryRun === true) {
           return planBody(await services.queries.planRetention(projectId, rules, nowMs))

@@ -224,7 +224,7 @@ async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_
   const { key, value: contains = '' } = call.query()
   const property = SESSION_PROPERTIES.find(({ name }) => name === key)
   if (property === undefined && !isSessionProperty(key)) {
-    throw invalidInput('key', 'must be the name of a session property')
+    throw invalidInput('key', 'must be the name of a session property, such as $session_duration')
   }
   if (property?.type === 'Boolean') return [{ name: '1' }, { name: '0' }]
   const project = services.directory.projectById(projectId)

@@ -34,7 +34,10 @@ const FATE = is.namedObject('EventFate', {
   ),
   detail: is.about(is.TEXT, 'The result of the event, and what to do about it.'),
   received_at: is.about(is.nullable(is.TIME), 'When the event arrived.'),
-  processed_at: is.about(is.nullable(is.TIME), 'When the event became a dead letter.'),
+  processed_at: is.about(
+    is.nullable(is.TIME),
+    'When the event became a dead letter. Null for all others.',
+  ),
   event: is.nullable(is.TEXT),
   distinct_id: is.nullable(is.TEXT),
   warnings: is.about(is.list(is.TEXT), 'Types of the warnings about this event.'),
@@ -67,7 +70,7 @@ const INGESTION_FATE = is.namedObject('IngestionFate', {
     'The number of events in the last week, or of requests in the last day.',
   ),
   last_seen_at: is.about(is.TIME, 'Arrival of the last event or request.'),
-  sentence: is.about(is.TEXT, 'What to do about it.'),
+  sentence: is.about(is.TEXT, 'What to do about this reason.'),
   samples: is.about(is.list(SAMPLE), `The newest samples, at most ${FATE_SAMPLES_MAX}.`),
 })
 

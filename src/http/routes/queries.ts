@@ -110,7 +110,7 @@ function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>
       'DELETE',
       ':id/',
       `delete${id}`,
-      'Cancels a query. No query is ever running, so the answer is empty.',
+      'Does nothing. A query ends with its request, so there is none to cancel.',
       {
         answers: { 204: done() },
         audits: false,

@@ -31,7 +31,10 @@ const STATUS = is.namedObject('Status', {
   started_at: is.TIME,
   uptime_seconds: is.WHOLE,
   health: is.object({
-    status: is.about(is.choice('ok', 'degraded', 'unavailable'), 'As /_health.'),
+    status: is.about(
+      is.choice('ok', 'degraded', 'unavailable'),
+      'The same as `status` in the answer of /_health.',
+    ),
     reasons: is.list(is.TEXT),
   }),
   disk: is.object({
@@ -54,7 +57,10 @@ const STATUS = is.namedObject('Status', {
     bytes: is.WHOLE,
     lag_seconds: is.NUMBER,
   }),
-  rates: is.about(is.list(POINT), 'The minutes of the last 24 hours, or since the start.'),
+  rates: is.about(
+    is.list(POINT),
+    'One entry for each minute of the last 24 hours, or since the start.',
+  ),
   backups: is.object({
     last_at: is.about(
       is.nullable(is.TIME),

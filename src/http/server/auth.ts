@@ -60,10 +60,13 @@ export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress
     | undefined
 }
 
-/** A grant with all the members that are needed to compare two grants. */
+/**
+ * A grant with everything that is needed to compare it with another one. With a key, nobody may create a key with more
+ * rights than the key itself has (routes/organization/keys.ts).
+ */
 export interface FullGrant extends KeyGrant {
   readonly keyScopes: readonly string[]
-  /** The projects of the key itself. Its user may not be allowed to use all of them. */
+  /** The projects of the key itself. Its user may have access to fewer. */
   readonly keyProjectIds: readonly number[] | 'all'
   /** The moment at which the key expires, in milliseconds since 1970. Null if it never expires. */
   readonly expiresAtMs: number | null
@@ -164,8 +167,8 @@ export function grantIn<Grant extends KeyGrant>(grant: Grant, projectId: number)
 }
 
 /**
- * Returns the project that `@current` stands for: the first project if the key may use it, otherwise the project with
- * the lowest number that the key may use.
+ * Returns the project that `@current` stands for: project 1 if the key may use it, otherwise the project with the
+ * lowest number that the key may use.
  */
 export function currentProjectId({ projectIds }: KeyGrant): number {
   const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
@@ -182,9 +185,9 @@ export function userOf({ user }: KeyGrant): KeyUser {
 }
 
 /**
- * Returns the rights of the personal key in the request, or of the session if there is no key. A key may be in several
- * places of the request, of which only the first one counts. Throws 401 `not_authenticated` or `authentication_failed`,
- * and 403 `csrf_failed`.
+ * Returns the rights of the personal key in the request, or of the session if there is no key. A request may have keys
+ * in several places. `findKey` says in which order they are searched; only the first key counts. Throws 401
+ * `not_authenticated` or `authentication_failed`, and 403 `csrf_failed`.
  */
 export function authenticate<Grant extends KeyGrant>(
   request: ApiRequest,
@@ -236,7 +239,8 @@ export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']):
 
 /** Throws 403 `permission_denied` if a key lacks the scope. */
 export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
-  if (!hasScope(scopes, scope)) throw denied(`The personal API key lacks the scope ${scope}.`)
+  if (!hasScope(scopes, scope))
+    throw denied(`The personal API key lacks the scope ${scope}. Use a key that has it.`)
 }
 
 /** Throws 403 `permission_denied` if a key has the scope neither in the organization nor in any project. */

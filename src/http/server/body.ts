@@ -22,12 +22,13 @@ import { type Closing, sendError } from './respond.ts'
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
  * Bodies up to this size are processed at once on the main thread. They are collected in reused memory, so that they
- * create no work for the garbage collector. Larger bodies are collected in slabs.
+ * create no work for the garbage collector. Larger bodies are collected in slabs: shared memory that is reused
+ * (base/slabs.ts).
  */
 const SPARE_BYTES = FRONT_BODY_BYTES_MAX
 /**
  * Once this many bytes of a body have arrived, its buffer is enlarged to the declared length, or replaced by a large
- * slab.
+ * slab (base/slabs.ts).
  */
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
@@ -76,7 +77,7 @@ export interface BodyReservations extends Reservations {
  */
 export class BodyBudget implements BodyReservations {
   readonly fullReason = 'bodies_full'
-  /** The shared memory for large bodies. */
+  /** The shared memory for large bodies (base/slabs.ts). */
   readonly slabs: Slabs
   readonly #bytesMax: number
   readonly #clock: Clock
@@ -212,7 +213,8 @@ export function collectBody(
     return
   }
   let upload: BodyUpload | null = null
-  // uWebSockets.js does not report a chunked body before its first byte has arrived.
+  // uWebSockets.js reports a chunked body only when its first byte arrives. The upload is therefore created here, so
+  // that a client that sends nothing is cut off, too.
   const isChunked = declaredBytes === null && exchange.endsConnection
   if (isChunked || (declaredBytes !== null && declaredBytes > BODY_READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
@@ -243,7 +245,7 @@ class BodyUpload implements Upload {
   #buffer: Uint8Array = new Uint8Array(0)
   /** The reusable memory that `#buffer` uses. Null if its memory is not reused. */
   #spare: Uint8Array | null = null
-  /** The slab that `#buffer` uses. Null as long as the body fits into reusable memory. */
+  /** The slab (base/slabs.ts) that `#buffer` uses. Null as long as the body fits into the reusable memory `#spare`. */
   #slab: Slab | null = null
   #receivedBytes = 0
   #reservedBytes = 0

@@ -23,8 +23,9 @@ import { TrustedProxies } from './url.ts'
  */
 const RESERVED_FILES = 128
 /**
- * The number of connections that are allowed even if the limit of open files leaves fewer than this besides the
- * reserved files. If it leaves hardly any, the number is lower, but at least `CONNECTIONS_MIN`.
+ * If the limit of open files is low, this number of connections is allowed all the same, although the reserved files
+ * and these connections together exceed the limit. If the limit is lower still, the number falls, but not below
+ * `CONNECTIONS_MIN`.
  */
 const SCARCE_CONNECTIONS = 32
 const CONNECTIONS_MIN = 4
@@ -111,7 +112,8 @@ function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock
  */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // Half of the files that the daemon does not need at its start are left for threads that start later.
+  // Of the files that the daemon does not need at its start, half may be connections. The other half is left for
+  // threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

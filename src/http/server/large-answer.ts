@@ -2,7 +2,7 @@
  * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest of such an answer, and
  * keep the copy until the client has read it. Here the rest stays in its original memory, or is not even made before
  * the client has read the chunks before it. http/server/waiting-answers.ts limits how long an answer may wait and how
- * many bytes all waiting answers hold. If a client sends another request while an answer waits for it, the library
+ * many bytes all waiting answers hold. If a client sends another request before it has read the answer, the library
  * closes the connection. Therefore requests whose answers are not read cannot fill the memory.
  */
 import type { TextChunks } from '../../base/pages.ts'

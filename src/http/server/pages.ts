@@ -24,7 +24,10 @@ export const LIMIT = is.about(
 /** The parameter `cursor`. */
 export const CURSOR = is.about(is.TEXT, 'The position to continue from. Take it from `next`.')
 
-/** Returns the query parameters for reading a log. */
+/**
+ * Returns the query parameters `page`, `limit` and `skip` of a list that is read by page numbers, newest entry first,
+ * such as the audit log.
+ */
 export function logQuery({ default: usual, max }: PageLimits) {
   return is.options({
     page: is.about(positive('page'), 'Page number, from 1.'),
@@ -41,7 +44,7 @@ function positive(name: string): is.Schema<number> {
   return is.refused({ ...is.WHOLE, minimum: 1 }, detail)
 }
 
-/** Returns the schema of a page of a log. */
+/** Returns the schema of one page of such a list (see `logQuery`). */
 export function logPageOf(name: string, entry: is.Schema) {
   return is.namedObject(name, {
     results: is.list(entry),
@@ -205,7 +208,10 @@ export function pageUrls(
   }
 }
 
-/** Returns which entries a page of a log contains. The first page has the number 1. */
+/**
+ * Returns which entries are on a page of a list that is read by page numbers (see `logQuery`). The first page has the
+ * number 1.
+ */
 export function logEntries(request: ApiRequest, limit: number, page: number) {
   const skip = skipParameter(request, limit)
   return { limit, page, skip, offset: (page - 1) * limit + skip, count: limit - skip }

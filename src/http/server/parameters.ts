@@ -145,7 +145,7 @@ export function jsonOfText(
   return text === '' ? undefined : storable(Buffer.from(text), name, exactIntegers)
 }
 
-/** Parses JSON, and replaces the values that the store cannot hold in the same way as in the properties of events. */
+/** Parses JSON. Values that the store cannot hold are replaced, by the same rules as in the properties of events. */
 function storable(
   json: Uint8Array,
   name: string | null,

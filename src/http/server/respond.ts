@@ -40,7 +40,7 @@ const NO_BYTES = Buffer.alloc(0)
  * read.
  */
 const ACCEPTED_PER_CHECK = 64
-/** Of this many answers without a body, one closes its connection. */
+/** Of this many answers without a body, one closes its connection. `isLastEmpty` explains why. */
 const EMPTY_PER_CLOSE = 1024
 /** An estimate of how many bytes a streamed answer holds in memory at a time. */
 const CHUNK_BYTES = 256 * 1024

@@ -505,7 +505,8 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
 function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   const good = Object.entries(answers).filter(([status]) => status.startsWith('2'))
   const [success] = good
-  if (success === undefined || good.length > 1) throw new TypeError(`${id} has not one success`)
+  if (success === undefined || good.length > 1)
+    throw new TypeError(`${id} must have exactly one successful answer`)
   const [status, { schema }] = success
   return { status: Number(status), hasBody: schema !== undefined }
 }

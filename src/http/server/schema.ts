@@ -58,12 +58,15 @@ export function name(charactersMax: number): Schema<string> {
   return { type: 'string', trim: true, minLength: 1, maxLength: charactersMax }
 }
 
-/** Returns the schema of a string with at most `charactersMax` characters. */
+/** Returns the schema of a string with at most `charactersMax` characters. An emoji counts as one character. */
 export function text(charactersMax: number): Schema<string> {
   return { type: 'string', maxLength: charactersMax }
 }
 
-/** Returns the schema of a string with at most `unitsMax` UTF-16 units. */
+/**
+ * Returns the schema of a string with at most `unitsMax` UTF-16 units, the unit of `length` in JavaScript. An emoji has
+ * two of them.
+ */
 export function units(unitsMax: number): Schema<string> {
   return { type: 'string', unitsMax }
 }
@@ -118,7 +121,7 @@ export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
 
 /**
  * Returns a schema of JSON in the query. Integers beyond 2^53 in that JSON become texts, so that no digit is lost. The
- * values are only compared.
+ * texts do no harm, because the values are only compared with stored values.
  */
 export function exact<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isExact: true }

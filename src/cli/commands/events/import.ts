@@ -36,8 +36,8 @@ import {
 
 const NOTE_SUFFIX = '.imported'
 /**
- * The time between two notes of the progress, in milliseconds. Writing a note waits for the disk, and after a crash the
- * daemon recognizes the events that are sent again.
+ * The time between two notes of the progress, in milliseconds. Notes are not written more often, because each waits for
+ * the disk. After a crash, some events are sent again, but the daemon recognizes them.
  */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024

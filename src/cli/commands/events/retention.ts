@@ -27,7 +27,7 @@ interface Rules {
 export const COMMANDS: Commands = [
   {
     name: 'retention show',
-    sentence: 'Print the retention rules of a project and its size.',
+    sentence: 'Print the retention rules of a project, and the size of its stored events.',
     options: { ...PROJECT_OPTION, ...ANSWER_OPTIONS },
     run: (input) => askRules(input, 'GET'),
   },

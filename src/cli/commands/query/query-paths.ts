@@ -64,7 +64,11 @@ function wayRow({ source, target, value, average_conversion_time: averageMs }: J
   return { step: Number(from?.[1]), from: from?.[2], to: to?.[2], times: Number(value), seconds }
 }
 
-/** Returns the parameters for `--persons`: keys if a position is given, otherwise start and end points. */
+/**
+ * Returns the parameters for `--persons`. An item with its position, such as `2_/docs`, is called a key. Without
+ * `--position`, the paths begin at the item of `--start` or `--last`, which therefore has position 1. `--end` alone may
+ * be at any position, so it is sent as `end_point` and not as a key.
+ */
 function wayOf(input: CommandInput): JsonObject {
   const items = ['start', 'end', 'last'].map((name) => input.text(name))
   if (items[2] !== undefined && (items[0] ?? items[1]) !== undefined) {

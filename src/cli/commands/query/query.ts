@@ -90,7 +90,10 @@ const QUESTIONS: readonly Question[] = [
     },
     persons(input, range) {
       const step = input.text('step') ?? String(input.operands.length)
-      if (!/^-?\d{1,2}$/.test(step)) throw new UsageError('--step must be the number of a step.')
+      if (!/^-?\d{1,2}$/.test(step))
+        throw new UsageError(
+          '--step must be the number of a step, such as 2, or -2 for persons who dropped off before step 2.',
+        )
       return {
         ...datesOf(range),
         events: stepsOf(input).map((name, index) => seriesOf(name, index)),
@@ -153,7 +156,8 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: 'retention',
-    sentence: 'Count the persons who come back after an event, for each cohort.',
+    sentence:
+      'Count the persons who come back after an event. Persons with the event in the same period form a cohort.',
     options: {
       '--returning EVENT': 'Event that counts as coming back. Default: the same event.',
       '--first-time': 'Only persons who had never had the event before.',

@@ -208,7 +208,10 @@ interface EventProps {
   readonly kind: Kind
 }
 
-/** For each kind, the label of the time in which the event counts, and of the second time. */
+/**
+ * For each kind of condition with other labels than usual, the label of the time in which the event counts, and the
+ * label of the second time that these kinds have.
+ */
 const TIME_LABELS: Partial<Readonly<Record<Kind, readonly [first: string, second: string]>>> = {
   sequence: ['In the last', 'Within'],
   regularly: ['Periods of', ''],

@@ -186,7 +186,8 @@ export function conditionOf(
     time_interval,
     event_filters,
   } = before.type === 'behavioral' ? before : ({ type: '', key: '' } as Condition)
-  // The time of this behavior is only the length of a period.
+  // In a condition "did the event regularly", the time is the length of one period. In all other kinds, it says how far
+  // back events count, so they do not take it over.
   const isPeriod = before.value === BEHAVIORS.regularly
   return {
     type: 'behavioral',

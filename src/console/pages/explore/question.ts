@@ -70,7 +70,10 @@ export const longQuery = signal<Query | null>(null)
 /** The value of the URL parameter `q` that stands for the query in `longQuery`. */
 export const SAVED = 'saved'
 
-/** The query of the page, without the member `persons_urls`, which only the page itself needs. */
+/**
+ * The query of the page. It lacks the member `persons_urls`, which asks for the URLs of lists of people: a query that
+ * is saved or copied does not need them.
+ */
 export const question = computed<Query>(() => {
   const long = query.value.get('q') === SAVED ? longQuery.value : null
   const { persons_urls: _, ...asked } = long ?? toQuery(query.value, today.value)

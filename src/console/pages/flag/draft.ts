@@ -27,7 +27,7 @@ export interface Rule {
   readonly variant?: string | null
 }
 
-/** A variant, with the percentage of all users with a variant who get this one. */
+/** A variant, with its share in percent: of all users who get a variant, this share gets this one. */
 export interface Variant {
   readonly key: string
   readonly name?: string | null

@@ -39,7 +39,7 @@ function tilesOf({ properties, goal }: ShareProps): readonly (readonly [name: st
   ]
 }
 
-/** The button. Its dialog asks for the name of the dashboard, and the dashboard then opens with its own dialog. */
+/** The button. Its dialog asks for a name. The new dashboard then opens, with its dialog for sharing. */
 export function ShareWeb(props: ShareProps) {
   if (!may('dashboard:write') || !may('insight:write') || !may('sharing_configuration:write')) return null
   return (

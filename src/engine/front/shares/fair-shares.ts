@@ -48,8 +48,8 @@ const QUICK_RUN_US = 5000
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
 /**
- * The weight of a processing run in which events were cheaper than estimated. If they were more expensive, the whole
- * difference counts immediately.
+ * If events were cheaper than estimated in a processing run, the factors of their senders are lowered by at most this
+ * part of the difference. If events were more expensive, the factors are raised by up to the whole difference.
  */
 const CHEAPER_WEIGHT = 0.5
 /** The share of the queue that a sender may always fill, however much others hold. */
@@ -157,7 +157,10 @@ export class Sender {
   }
 }
 
-/** The waiting requests of one account in one list of a ledger. */
+/**
+ * The waiting requests of one account that are in the same list of a `ChargeLedger`. They are counted together and
+ * released together.
+ */
 interface Charge {
   readonly account: SenderAccount
   readonly list: Charge[]
@@ -338,7 +341,7 @@ export class FairShares {
     this.#workMs += (us * account.factor) / US_PER_MS
   }
 
-  /** Removes from an account requests that do not wait any more. Only `ChargeLedger` calls it. */
+  /** Subtracts requests that no longer wait from what an account holds. Only `ChargeLedger` calls it. */
   release({ account, bytes, us }: Charge, isProcessed: boolean): void {
     account.heldBytes -= bytes
     account.heldUs -= us

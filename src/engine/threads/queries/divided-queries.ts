@@ -27,7 +27,10 @@ const TRIES = 3
 /** The pool that carries out queries. */
 export interface QueryPool extends TaskRunner<Calls> {
   readonly analyticsThreads: number
-  /** See `WorkerPool.writeMark`. Undefined if the state of the store is unknown. */
+  /**
+   * Changes with each write to a store, and is null while a write is in progress (see `WorkerPool.writeMark`). If it is
+   * undefined, writes cannot be noticed.
+   */
   readonly writeMark?: number | null
 }
 

@@ -83,8 +83,9 @@ export function foundInPart(
 
 /**
  * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and in the worst case
- * each event is a session of its own, so such a part may begin with several pieces. They cover periods that follow each
- * other, so several of them cost hardly more than one. Any other part is first tried undivided.
+ * each event is a session of its own, so such a part may begin with several pieces. The pieces cover consecutive
+ * periods and thus have few events in common, so several of them cost hardly more than one. Any other part is first
+ * tried undivided.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,

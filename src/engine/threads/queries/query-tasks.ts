@@ -1,6 +1,6 @@
 /**
- * Runs queries on analytics threads. A query reads one snapshot, has a time limit, and is canceled when nobody waits
- * for it any more. The answer is its final text, which the main thread sends unchanged.
+ * Runs queries on analytics threads. A query sees the store as it was at one moment, has a time limit, and is canceled
+ * when nobody waits for it any more. The answer is its final text, which the main thread sends unchanged.
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
@@ -92,7 +92,7 @@ export type QueryOutcome =
 /** The result of one part of a query, and the state of the store from which it was computed. */
 export interface QueryPart {
   readonly state: string
-  /** True if the part depends only on events and their owners, and not on properties of persons. */
+  /** True if the part depends only on events and on who their persons are, and not on properties of persons. */
   readonly isLasting: boolean
   /**
    * The results of the pieces of the part. They are plain data, whose structure only the kind of the query knows. They
@@ -257,7 +257,8 @@ export function runExposedMembers(tools: LongTools, task: ExposedTask): Uint32Ar
 }
 
 /**
- * Opens a snapshot for a query. Returns it with the settings of the project, and with the tools for computing parts.
+ * Opens the store as it is at this moment, for one query. Returns the scanner that reads it, the settings of the
+ * project, and the tools for computing parts.
  */
 function open(
   tools: LongTools,

@@ -26,7 +26,7 @@ type DividedShard = QueryShard & { readonly part: EventPart }
 interface RememberedPart {
   /** The state of the store from which the result was computed. */
   readonly state: string
-  /** Identifies the events that the result includes, and the owners that these events had. */
+  /** Identifies the events that the result includes, and the persons to whom these events belonged at that time. */
   readonly known: KnownEvents
   readonly found: unknown
   /** The estimated number of bytes of the result and of `page`. */
@@ -85,7 +85,7 @@ export class RememberedParts {
 
   /**
    * Caches the result of a query over all current events. `isLasting` is true if the result depends only on events and
-   * their owners, and not on properties of persons.
+   * on who their persons are, and not on properties of persons.
    */
   keep(
     planned: PlannedQuery,
@@ -176,8 +176,8 @@ function stateOf({ scanner, context }: QueryShard): string {
 }
 
 /**
- * Adds the newer events to a result. Call it only for queries that do not look at the owners of events until the answer
- * is made from the result.
+ * Adds the newer events to a result. Call it only for queries whose result does not depend on the persons to whom the
+ * events belong. Such queries look up persons only when an answer is made from the result.
  */
 function withNewEvents(
   { known, found }: RememberedPart,
@@ -223,7 +223,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Sets the entry of each person that has an event after a sequence number to 1. */
+/** Sets an entry to 1 for each person who has an event with a sequence number above `after`. */
 function markPersonsAfter(
   after: number,
   range: DateRange | null,

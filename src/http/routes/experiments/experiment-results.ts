@@ -24,7 +24,7 @@ const SUMS = {
   sum: is.NUMBER,
   sum_squares: is.NUMBER,
   validation_failures: is.list(is.TEXT),
-  mean: is.about(SHARE, 'The value of a person, or the conversion rate.'),
+  mean: is.about(SHARE, 'The mean of the values of all persons, or the conversion rate.'),
 }
 const OPTIONAL_SUMS = {
   step_counts: is.list(is.WHOLE),

@@ -37,7 +37,10 @@ const METRIC: Schema<is.JsonObject> = is.named('ExperimentMetric', {
 })
 const METRICS = {
   metrics: is.about(is.list(METRIC), 'The primary metrics, which decide about the experiment.'),
-  metrics_secondary: is.about(is.list(METRIC), 'Further metrics.'),
+  metrics_secondary: is.about(
+    is.list(METRIC),
+    'Further metrics, which do not decide about the experiment.',
+  ),
   metrics_guard: is.about(
     is.list(METRIC),
     'Metrics that must not become worse than their `tolerance`. Only Tenrec has them.',
@@ -197,7 +200,7 @@ export const EXPERIMENT = is.namedObject('Experiment', {
   conclusion_comment: is.nullable(is.TEXT),
   status: is.about(
     is.choice(...EXPERIMENT_STATUSES),
-    'A running experiment whose flag is off is paused. Its status is running.',
+    'An experiment that is paused, because its flag is off, has the status running.',
   ),
   changed_while_running: is.about(
     is.list(is.object({ at: is.TIME, change: is.choice(...RUNNING_CHANGES), by: AUTHOR })),

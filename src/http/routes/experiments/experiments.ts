@@ -112,7 +112,10 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
     }),
     step('launch', 'Launches a draft: switches its flag on and starts to count.'),
     step('pause', 'Switches the flag of a running experiment off. Nobody gets a variant any more.'),
-    step('resume', 'Switches the flag of a paused experiment on. Everybody gets the same variant.'),
+    step(
+      'resume',
+      'Switches the flag of a paused experiment on. Each user gets the same variant as before.',
+    ),
     step('reset', 'Makes an experiment a draft again. Its flag stays as it is.'),
     step('archive', 'Hides an experiment that has ended from the list.'),
     step('unarchive', 'Shows an archived experiment in the list again.'),

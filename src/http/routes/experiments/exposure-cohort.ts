@@ -11,7 +11,10 @@ import { NAME_UNITS_MAX } from '../limits.ts'
 import { changed, type PersonServices } from '../persons/person-services.ts'
 import { changeExperiment, type ExperimentCall, requireFlagEdit } from './experiment-access.ts'
 
-/** The experiments whose cohort is being created, as texts `project/experiment`. The key stands for the daemon. */
+/**
+ * The experiments whose cohort is being created, as texts `project/experiment`. The key of the map is an object that
+ * each daemon has once, because tests run several daemons in one process.
+ */
 const creating = new WeakMap<object, Set<string>>()
 
 /**

@@ -123,7 +123,7 @@ function payloadOf({ payload, ramp }: ScheduledChange): JsonObject {
   const made = stepsMade(ramp)
   const left = (value['steps'] as readonly JsonObject[]).slice(made)
   const steps = left.map(({ rollout_percentage, ...time }, index) => {
-    // The first step is made at the time of the change.
+    // The first step has no time of its own. It is made at the time for which the change is scheduled.
     return index === 0
       ? { rollout_percentage }
       : { rollout_percentage, ...lasting(time, ramp.steps, made + index) }

@@ -1,7 +1,7 @@
 /**
  * Copies a flag to other projects of the organization, with the cohorts that it refers to. A flag is found in the other
- * project by its key, and a cohort or a group type by its name. Shapes: PostHog
- * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
+ * project by its key, and a cohort or a group type by its name. The forms of requests and answers are those of
+ * PostHog's posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -231,8 +231,8 @@ async function sourceOf(call: CopyCall): Promise<Source> {
   const { services, nowMs } = call
   const scheduled =
     hasSchedule === true ? await services.queries.scheduledChanges(from, flag.id) : []
-  // `scheduledChanges` lists the newest change first. The changes are created in the target in the order of their
-  // creation.
+  // `scheduledChanges` lists the newest change first. The list is reversed, so that the target gets the changes in the
+  // order in which they were made.
   const changes = portableChanges([...scheduled].reverse(), flag, set, nowMs)
   return { flag, set, hasDependencies: wish.copy_dependencies === true, changes }
 }
@@ -343,7 +343,8 @@ async function copySchedule(
   if (changes.length === 0) return
   const readNewestFirst = () => services.queries.scheduledChanges(projectId, flagId)
   let known = await readNewestFirst()
-  // Each scheduled change of the target matches at most one scheduled change of the source.
+  // Each scheduled change of the target stands for at most one of the source. So two equal changes of the source become
+  // two changes of the target.
   const matched = new Set<number>()
   const create = async (change: PortableChange): Promise<void> => {
     const { request: wanted } = requestOf(change, names)
@@ -369,7 +370,8 @@ async function copySchedule(
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'conflict') throw error
       known = await readNewestFirst()
-      // If another request has scheduled a change of the flag in the meantime, it may be the same change.
+      // If another request has scheduled a change in the meantime, it may be the same one. The copy then starts again
+      // and finds it.
       if ((known[0]?.id ?? 0) <= newestId) throw error
       await create(change)
     }

@@ -55,7 +55,10 @@ export const FILTERS = is.named(
       {
         groups: is.list(CONDITION),
         multivariate: is.nullable(is.openObject({}, { variants: is.nullable(is.list(VARIANT)) })),
-        payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts, by variant key or by true.'),
+        payloads: is.about(
+          is.nullable(is.JSON_OBJECT),
+          'JSON texts, by variant key. A flag without variants has one, with the key true.',
+        ),
         aggregation_group_type_index: is.nullable(is.WHOLE),
         super_groups: is.nullable(is.list(CONDITION)),
       },
@@ -180,7 +183,7 @@ export const USAGE = is.namedObject('FlagUsage', {
   ),
   last_evaluated_at: is.about(
     is.nullable(is.TIME),
-    'Accurate to a few seconds. Null if it has not been evaluated since counting began.',
+    'When the flag was last evaluated, to within a few seconds. Null if not since counting began.',
   ),
   since: is.about(is.TIME, 'When counting began, which is the start of the daemon.'),
 })
@@ -246,7 +249,7 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
   values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
   flips: is.about(
     is.list(is.object({ ...FLIP, count: is.WHOLE })),
-    'The most frequent changes come first.',
+    'The changes of the value, the most frequent first.',
   ),
   examples: is.about(
     is.list(
@@ -256,7 +259,7 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
         ...FLIP,
       }),
     ),
-    'Empty if the key lacks the scope person:read.',
+    'Some persons or groups that get another value. Empty if the key lacks the scope person:read.',
   ),
 })
 

@@ -64,10 +64,13 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       query: is.options({
         active: is.about(
           is.TEXT,
-          'true for active flags, STALE for stale ones, anything else for inactive ones.',
+          'true: active flags. STALE: active flags that are on for everyone and older than 30 days. Any other value: inactive flags.',
         ),
         search: is.about(is.TEXT, 'Part of the key or name.'),
-        type: is.about(is.TEXT, 'boolean, multivariant, experiment or remote_config.'),
+        type: is.about(
+          is.TEXT,
+          'The type of the flags: boolean, multivariant, experiment or remote_config.',
+        ),
         created_by_id: is.about(is.WHOLE, 'Number of the user who created the flags.'),
         tags: is.about(NAMES, 'Any of these tags.'),
         excluded_properties: is.about(NAMES, 'Flag keys to leave out.'),

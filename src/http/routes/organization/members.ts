@@ -87,7 +87,8 @@ type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 
 /** Throws 403 if the member is the caller or has a higher level than the caller. */
 function requireOther({ user }: MemberCall, member: User, what: string): void {
-  if (member.id === user.id) throw denied(`You cannot change your own ${what}.`)
+  if (member.id === user.id)
+    throw denied(`You cannot change your own ${what}. Ask another administrator.`)
   requireRank(user, member.level)
 }
 

@@ -111,7 +111,10 @@ export function organizationRoutes<Services extends OrganizationServices>(base =
   return routesOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
 }
 
-/** Returns the function that creates collections below the path of the organization, with the same defaults. */
+/**
+ * Returns the function that creates collections of objects below the path of the organization. By default, all users
+ * may read, and only administrators may make changes.
+ */
 export function organizationCollection<Services extends OrganizationServices>(base: string) {
   return collectionOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
 }

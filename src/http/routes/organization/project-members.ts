@@ -87,7 +87,8 @@ export const PROJECT_MEMBER_ROUTES = collection({
 
 /** Throws 403 if the member is the caller. */
 function requireOther({ user }: Pick<Call, 'user'>, { userId }: ProjectMembership): void {
-  if (userId === user.id) throw denied('You cannot change your own membership.')
+  if (userId === user.id)
+    throw denied('You cannot change your own membership. Ask another administrator.')
 }
 
 function memberInPath(call: MemberCall): ProjectMembership {

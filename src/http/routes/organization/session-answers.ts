@@ -42,7 +42,7 @@ export const SESSION = is.namedObject('ConsoleSession', {
       level: is.about(LEVEL, 'The level of the user in the project.'),
       scopes: is.about(
         is.nullable(is.list(is.TEXT)),
-        'The scopes of the session in the project. Null if they are those of the session.',
+        'The scopes of the session in this project. Null if they do not differ from `scopes` of the session.',
       ),
     }),
   ),

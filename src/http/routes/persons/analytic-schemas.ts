@@ -69,7 +69,10 @@ export const RETENTION_PAGE = is.namedObject(
   },
   {
     total: is.WHOLE,
-    totals: is.about(is.list(is.WHOLE), 'The number of these people in each period.'),
+    totals: is.about(
+      is.list(is.WHOLE),
+      'The number of people on all pages who appear in each period. Only with include_total.',
+    ),
   },
 )
 
@@ -93,7 +96,7 @@ const TARGET = {
     is.choice('events', 'actions'),
     'Whether entity_id is an event or an action.',
   ),
-  entity_math: is.about(is.TEXT, 'The math of the series in the chart.'),
+  entity_math: is.about(is.TEXT, 'How the series is counted in the chart, such as dau or sum.'),
   entity_order: is.about(is.WHOLE, 'Index of the series among the series of the chart.'),
   math_property: is.about(is.TEXT, 'The property that is summed up, averaged and so on.'),
   math_group_type_index: is.about(is.WHOLE, 'Index of the group type whose groups are counted.'),
@@ -111,11 +114,11 @@ const BREAKDOWN = {
   ),
   breakdown_value: is.about(
     is.TEXT_OR_NUMBER,
-    'The value of the breakdown whose people are returned.',
+    'The value of the breakdown whose people are returned. Funnels use funnel_step_breakdown.',
   ),
   breakdown_histogram_bin_count: is.about(
     is.WHOLE,
-    'If given, the value of the breakdown is a range of numbers.',
+    'If given, breakdown_value is a range of numbers, such as [10,17.5].',
   ),
 }
 const FUNNEL = {
@@ -125,7 +128,10 @@ const FUNNEL = {
     is.WHOLE,
     'The step that people reached. Negative for people who dropped off before that step.',
   ),
-  funnel_custom_steps: is.about(is.list(is.WHOLE), 'The exact numbers of steps.'),
+  funnel_custom_steps: is.about(
+    is.list(is.WHOLE),
+    'Finds people who have done exactly this many steps.',
+  ),
   funnel_order_type: is.about(
     is.choice('ordered', 'strict', 'unordered'),
     'The required order of the steps.',
@@ -142,31 +148,52 @@ const FUNNEL = {
     is.WHOLE,
     'The conversion window in days. It takes precedence over `funnel_window_interval`.',
   ),
-  exclusions: is.about(is.list(is.JSON_OBJECT), 'Series that end an attempt.'),
+  exclusions: is.about(is.list(is.JSON_OBJECT), 'Events that must not happen between two steps.'),
   funnel_viz_type: is.about(
     is.TEXT,
     'With trends, the funnel is computed for each period in which attempts begin.',
   ),
   entrance_period_start: is.about(is.TEXT, 'Start of the period in which the attempts begin.'),
-  drop_off: is.about(is.TEXT, 'Return the people who did not convert.'),
-  funnel_from_step: is.about(is.WHOLE, 'The step from which the conversion counts.'),
-  funnel_to_step: is.about(is.WHOLE, 'The step up to which the conversion counts.'),
+  drop_off: is.about(is.TEXT, 'If true, returns the people who did not convert.'),
+  funnel_from_step: is.about(
+    is.WHOLE,
+    'With drop_off or entrance_period_start: people must have done more steps than this number.',
+  ),
+  funnel_to_step: is.about(
+    is.WHOLE,
+    'People who have done more steps than this number have converted.',
+  ),
   aggregation_group_type_index: is.about(
     is.WHOLE,
-    'Number of the group type to count instead of persons.',
+    'Number of the group type whose groups are counted instead of persons.',
   ),
   breakdown_attribution_type: is.about(
     is.TEXT,
     'Which value of the breakdown is attributed to a person.',
   ),
-  breakdown_attribution_value: is.about(is.WHOLE, 'The step that decides the value.'),
-  funnel_step_breakdown: is.about(is.TEXT_OR_NUMBER, 'The value of the breakdown, or a list.'),
+  breakdown_attribution_value: is.about(
+    is.WHOLE,
+    'With the attribution step: the step whose value counts.',
+  ),
+  funnel_step_breakdown: is.about(
+    is.TEXT_OR_NUMBER,
+    'The value of the breakdown whose people are returned. Several values as a list.',
+  ),
 }
 const CORRELATION = {
   ...FUNNEL,
-  funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
-  funnel_correlation_person_entity: is.about(SERIES, 'The event between the steps.'),
-  funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
+  funnel_correlation_type: is.about(
+    is.TEXT,
+    'What the people have in common: events, event_with_properties or properties.',
+  ),
+  funnel_correlation_person_entity: is.about(
+    SERIES,
+    'The event that people have between the steps.',
+  ),
+  funnel_correlation_person_converted: is.about(
+    is.BOOLEAN,
+    'True for people who converted, false for people who dropped off.',
+  ),
   funnel_correlation_property_values: is.about(FILTERS, 'The properties that the people have.'),
   funnel_correlation_person_limit: is.about(is.WHOLE, 'People per page. The default is 100.'),
   funnel_correlation_person_offset: is.about(is.WHOLE, 'Number of people to skip.'),
@@ -174,10 +201,13 @@ const CORRELATION = {
 const PATHS = {
   ...SHARED,
   include_event_types: is.about(NAMES, 'Kinds of events: $pageview, $screen, custom_event.'),
-  include_custom_events: is.about(NAMES, 'More events, by name.'),
+  include_custom_events: is.about(NAMES, 'Names of further events to include.'),
   exclude_events: is.about(NAMES, 'Items to leave out.'),
   path_groupings: is.about(NAMES, 'Patterns of items that are merged into one item.'),
-  local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns and their aliases.'),
+  local_path_cleaning_filters: is.about(
+    is.list(is.JSON_OBJECT),
+    'Patterns of paths, and the aliases that replace them.',
+  ),
   start_point: is.about(is.TEXT, 'Cuts paths, so that they begin with this item.'),
   end_point: is.about(is.TEXT, 'Cuts paths, so that they end with this item.'),
   step_limit: is.about(is.WHOLE, 'Number of items in a path. The default is 5.'),
@@ -193,8 +223,11 @@ const PATHS = {
     is.TEXT,
     'Finds people whose path ends at this position and item, such as 3_/pay.',
   ),
-  funnel_paths: is.about(is.TEXT, 'The part of the funnel that the paths cover.'),
-  funnel_filter: is.about(is.JSON_OBJECT, 'The funnel.'),
+  funnel_paths: is.about(
+    is.TEXT,
+    'Which part of the paths counts: before, between or after steps of the funnel.',
+  ),
+  funnel_filter: is.about(is.JSON_OBJECT, 'The funnel, with its step in funnel_step.'),
   ...PAGE,
 }
 
@@ -203,22 +236,25 @@ export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...
 /** The query parameters of the route that lists the people behind a number in a lifecycle chart. */
 export const LIFECYCLE_QUERY = is.object(
   {
-    target_date: is.about(is.TEXT, 'A time within the period.'),
-    lifecycle_type: is.about(is.TEXT, 'New, returning, resurrecting or dormant, in lower case.'),
+    target_date: is.about(is.TEXT, 'A time within the period whose people are returned.'),
+    lifecycle_type: is.about(
+      is.TEXT,
+      'The status of the people in that period: new, returning, resurrecting or dormant.',
+    ),
   },
   { ...SHARED, ...PAGE },
 )
 /** The query parameters of the route that lists the people behind a number in a retention chart. */
 export const RETENTION_QUERY = is.options({
-  target_entity: is.about(SERIES, 'The event that starts a cohort. The default is $pageview.'),
+  target_entity: is.about(SERIES, 'The event with which people start. The default is $pageview.'),
   returning_entity: is.about(SERIES, 'The event that counts as a return.'),
   retention_type: is.about(
     is.TEXT,
-    'With retention_first_time, only the first event of a person counts.',
+    'With retention_first_time, people start only with the first such event that they ever sent.',
   ),
   period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'The length of a period.'),
   total_intervals: is.about(is.WHOLE, 'Number of periods in the range. The default is 11.'),
-  selected_interval: is.about(is.WHOLE, 'The period of the cohort, from 0.'),
+  selected_interval: is.about(is.WHOLE, 'Index of the period in which the people started, from 0.'),
   appears_in: is.about(is.WHOLE, 'Return only people who came back this many periods later.'),
   ...SHARED,
   ...PAGE,
@@ -227,7 +263,7 @@ export const RETENTION_QUERY = is.options({
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
-  stickiness_days: is.about(is.WHOLE, 'The number of periods.'),
+  stickiness_days: is.about(is.WHOLE, 'Finds people with events in exactly this many periods.'),
   ...PAGE,
 })
 /** The query parameters of the route that lists the people of a funnel step. */

@@ -143,7 +143,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
       'POST',
       ':cohort_id/calculate/',
       'calculateCohort',
-      'Calculates the members of a cohort with a rule on behavior again.',
+      'Recalculates the members of a cohort that has a rule on behavior.',
       {
         answers: { 202: done(COHORT) },
         async respond(call) {
@@ -229,7 +229,7 @@ function tooMany(attr: string): string {
   return `\`${attr}\` may have at most ${MEMBERS_MAX} persons. Send the rest with PATCH.`
 }
 
-/** Returns the persons to add, from a table or from the members of the body. A list without persons is absent. */
+/** Returns the persons to add, from a table or from the members of the body. An empty list counts as absent. */
 function membersIn(call: Draft | Changes): Partial<TableMembers> {
   const table = call.hasOtherBody ? readTable(call.request.body) : null
   const { person_uuids: uuids, _create_static_person_ids: old, distinct_ids: ids } = call.body()
@@ -245,7 +245,11 @@ function readTable(body: Uint8Array): TableMembers {
   try {
     text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
-    throw new ServiceError('parse_error', 'The table is not valid UTF-8.', { cause })
+    throw new ServiceError(
+      'parse_error',
+      'The table is not valid UTF-8. Save it in UTF-8, and send it again.',
+      { cause },
+    )
   }
   const members = readMemberTable(text)
   if (members.rowCount <= MEMBERS_MAX) return members

@@ -111,8 +111,8 @@ function membersBelow(text: string, separator: string, columns: Columns): Member
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
     else others.push(cells[0] ?? '')
   }
-  // Without any UUID in the column, the text `id` in the first line was the header of a column with distinct IDs, or is
-  // itself a distinct ID.
+  // The first line has the text `id` or `uuid`, and no cell below it is a UUID. So the column contains distinct IDs,
+  // and the first line is either its header or a distinct ID itself.
   const members = membersOf(isDoubtful && personUuids.length === 0 ? others : ids)
   return { ...members, personUuids, rowCount: members.rowCount + personUuids.length }
 }

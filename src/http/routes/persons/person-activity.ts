@@ -76,11 +76,14 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
     {
       who: inProject('person:read'),
       query: is.options({
-        events: is.about(is.list(SERIES), 'The events whose properties count. The default is all.'),
+        events: is.about(
+          is.list(SERIES),
+          'The events at which changes are looked for. The default is all.',
+        ),
         actions: is.about(is.list(is.ANY), 'Must be empty.'),
-        properties: is.about(FILTERS, 'Filters on properties.'),
-        breakdown: is.about(is.TEXT, 'A property that also counts.'),
-        breakdown_type: is.about(is.TEXT, 'With person, breakdown is a person property.'),
+        properties: is.about(FILTERS, 'Filters on persons, whose properties are shown over time.'),
+        breakdown: is.about(is.TEXT, 'A further property to show over time.'),
+        breakdown_type: is.about(is.TEXT, 'Send person. With another value, breakdown is ignored.'),
         ...RANGE,
       }),
       answers: { 200: done(TIMELINE) },
@@ -148,7 +151,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   return answerRows(format, points, 'points', {}, behind)
 }
 
-/** Returns the date range of a request with `date_from=all`. It begins with the first event that counts. */
+/** Returns the date range of a request with `date_from=all`. It begins with the first point of the timeline. */
 function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,

@@ -141,7 +141,7 @@ export function namedValue(parameters: RequestParameters): JsonObject {
   if (value === undefined || value === null) throw required('value')
   const key = parameters.requiredText('key')
   // Events cannot set a property with this name either.
-  if (key === '__proto__') throw invalidInput('key', 'must be another name')
+  if (key === '__proto__') throw invalidInput('key', 'must not be `__proto__`')
   return { [key]: value }
 }
 

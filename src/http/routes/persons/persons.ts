@@ -68,7 +68,7 @@ const PERSONS_DELETED = is.namedObject('PersonsDeleted', {
   recordings_queued_for_deletion: is.BOOLEAN,
   deletion_errors: is.about(
     is.list(is.object({ person_uuid: is.UUID })),
-    'Persons that were not changed. Send them again.',
+    'UUIDs of the persons for which the deletion failed. Send them again.',
   ),
 })
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
@@ -81,7 +81,7 @@ const DELETED = is.parameters(
     ids: is.about(is.list(DELETED_ID, DELETED_PERSONS_MAX), 'Numbers or UUIDs of the persons.'),
     distinct_ids: is.about(
       is.list(DELETED_DISTINCT_ID, DELETED_PERSONS_MAX),
-      'The persons by their distinct_ids.',
+      'The persons, by their distinct_ids instead of ids.',
     ),
     delete_events: is.unchecked(is.about(is.BOOLEAN, 'Also remove the events.')),
     keep_person: is.unchecked(
@@ -104,7 +104,7 @@ const route = routesOf<PersonServices>(PERSONS, inProject('person:read'), inProj
 export const PERSON_RESOURCE: Resource<PersonServices> = {
   name: 'Persons',
   sentence:
-    'Users, as their events created them. Parameters can be sent in the query or in a JSON body.',
+    'The persons whom events have created. Parameters can be sent in the query or in a JSON body.',
   segments: { id: is.about(is.TEXT_OR_NUMBER, 'Number or UUID of the person.') },
   isTable: true,
   routes: [
@@ -193,7 +193,10 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       'Splits a person, so that each distinct_id becomes a person of its own.',
       {
         body: is.options({
-          main_distinct_id: is.about(is.TEXT, 'Keep the person and its properties.'),
+          main_distinct_id: is.about(
+            is.TEXT,
+            'The distinct_id that keeps the person and its properties.',
+          ),
         }),
         answers: { 201: done(PERSON_CHANGED) },
         respond: (call) =>

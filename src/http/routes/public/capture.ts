@@ -127,8 +127,8 @@ interface Origin {
 }
 
 /**
- * The memory that holds a body: a slab, memory of its own (null), or memory that is only valid until the call returns
- * (`lent`).
+ * The memory that holds a body: a slab (base/slabs.ts), memory of its own (null), or memory that is only valid until
+ * the call returns (`lent`).
  */
 type BodyMemory = Slab | null | 'lent'
 
@@ -293,7 +293,7 @@ const SHARED = {
     'The encoding of the payload. Gzip is recognized without it.',
   ),
   sent_at: is.about(is.TEXT, 'When the client sent the request, by its own clock.'),
-  _: is.about(is.TEXT, 'The same time, in milliseconds since 1970.'),
+  _: is.about(is.TEXT, 'The same time as sent_at, in milliseconds since 1970.'),
   beacon: is.about(is.choice('1'), 'The page is being closed. The answer is 204.'),
   project_id: is.about(
     is.TEXT,

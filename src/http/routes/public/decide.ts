@@ -243,10 +243,19 @@ const DECISION_REQUEST = is.named(
         'Properties of groups that take precedence over the stored ones, by group type.',
       ),
       $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The distinct_id of the user before login.'),
-      $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are evaluated by device.'),
+      $device_id: is.about(
+        is.TEXT_OR_NUMBER,
+        'The ID of the device, for flags that are evaluated by device.',
+      ),
       flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Evaluate only these flags.'),
-      evaluation_contexts: is.about(is.list(is.TEXT), 'Leave out flags of other contexts.'),
-      evaluation_runtime: is.about(is.TEXT, 'Client, server or all, in lower case.'),
+      evaluation_contexts: is.about(
+        is.list(is.TEXT),
+        'Leave out flags that are only for other contexts.',
+      ),
+      evaluation_runtime: is.about(
+        is.TEXT,
+        'client, server or all. Flags for another runtime are left out.',
+      ),
       disable_flags: is.about(is.BOOLEAN, 'Return an answer without flags.'),
       project_id: is.about(is.TEXT_OR_NUMBER, 'The project, if a personal key is sent as token.'),
     },
@@ -294,7 +303,7 @@ const DECISIONS = is.named(
   ),
 )
 const QUERY = is.options({
-  v: is.about(is.TEXT, 'Version of the answer.'),
+  v: is.about(is.TEXT, 'Version of the form of the answer.'),
   config: is.about(is.BOOLEAN, 'Include the configuration for browsers.'),
   compression: is.about(is.TEXT, 'The encoding of the body.'),
   only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Return only flags of surveys.'),

@@ -64,8 +64,8 @@ function listen(
   head: RequestHead,
 ): void {
   const { directory, projects, listeners, trustedProxies } = options
-  // After a request with a chunked body, the connection is closed at the end of the answer. This answer never ends by
-  // itself.
+  // A request with a chunked body is refused. Its connection would have to be closed at the end of the answer (see
+  // `Exchange.endsConnection`), but this answer never ends by itself.
   if (head.isChunked) throw new ServiceError('bad_request', 'Send this request without a body.')
   const key = keyOf(head)
   const project = directory.projectByKey(key)

@@ -93,8 +93,8 @@ export class KnownDecisions {
   meaningOf(projectId: number, asked: DecisionRequest, jsonBytes: number): string | null {
     if (jsonBytes > DECISION_BYTES_MAX) return null
     const { distinctId, anonDistinctId, deviceId, flagKeys, evaluationContexts } = asked
-    // Stands for a missing value. It is a number, and all other values in the list are not, so it cannot be mistaken
-    // for one.
+    // Stands for a missing value. The values that may be missing are texts and lists, so a number cannot be confused
+    // with them.
     const none = 0
     return JSON.stringify([
       projectId,

@@ -92,7 +92,7 @@ export function evaluationOf(decision: FlagDecision): OfrepEvaluation {
   const { flag, isEnabled, variant, reason, conditionIndex, payload } = decision
   const { key } = flag
   if (decision.isFailed) {
-    const errorDetails = `${decision.description}; use the value that is known, or the default`
+    const errorDetails = `${decision.description}. Use the last value that you have, or the default.`
     return { key, errorCode: 'GENERAL', errorDetails }
   }
   const value = isEnabled ? (variant ?? true) : false

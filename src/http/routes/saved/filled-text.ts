@@ -13,7 +13,7 @@ import type { ComputeInsight, SavedServices } from './saved-services.ts'
 
 /** The services that compute the results. */
 export interface Filling {
-  /** Computes a result. Null if the gaps are to be filled without results. */
+  /** Computes the result of an insight. Null if no result is to be inserted into the text. */
   readonly compute: ComputeInsight | null
   readonly clock: Pick<SavedServices['clock'], 'now' | 'monotonic'>
 }

@@ -73,8 +73,8 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
       says: 'Lists insights, newest first.',
       item: INSIGHT_ITEM,
       query: {
-        saved: is.about(is.BOOLEAN, 'True or false.'),
-        favorited: is.about(is.BOOLEAN, 'True or false.'),
+        saved: is.about(is.BOOLEAN, 'Return only insights with this value of `saved`.'),
+        favorited: is.about(is.BOOLEAN, 'Return only insights with this value of `favorited`.'),
         user: is.about(is.BOOLEAN, 'If true, return only insights that the caller created.'),
         short_id: is.about(is.TEXT, 'Short ID of an insight.'),
         search: is.about(is.TEXT, 'Part of the name, the description or a tag.'),

@@ -170,7 +170,7 @@ async function answerShared(
     if (isBrowser) return pageOf(401, [Buffer.from(LOCKED_PAGE)], lockedHeaders(frames))
     throw new ServiceError(
       'not_authenticated',
-      'This shared page needs a password. Send it with POST to this address, without `.json`, and then the `shareToken` of the answer in the header "Authorization: Bearer <shareToken>".',
+      'This shared page needs a password. Send it with POST to this address, without `.json`, and then send the `shareToken` of the answer in the header "Authorization: Bearer <shareToken>".',
     )
   }
   const body = await filledParts(shown, { clock, compute })

@@ -39,7 +39,10 @@ const PASSWORD = {
 const SHARING = is.namedObject('Sharing', {
   created_at: is.nullable(is.TIME),
   enabled: is.BOOLEAN,
-  access_token: is.about(is.nullable(is.TEXT), 'Opens /shared/ and /embedded/.'),
+  access_token: is.about(
+    is.nullable(is.TEXT),
+    'The token in the URL of the shared page: /shared/<token>/ or /embedded/<token>/.',
+  ),
   settings: is.nullable(SETTINGS),
   password_required: is.BOOLEAN,
   share_passwords: is.list(is.object({ ...PASSWORD, is_active: is.BOOLEAN })),
