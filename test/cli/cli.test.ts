@@ -199,7 +199,7 @@ t.test('invalid use exits with status 2 and prints a suggestion on stderr', asyn
 t.test('version is printed', async (t) => {
   t.strictSame(await run('version'), { exitCode: 0, out: `${VERSION}\n`, err: '' })
   t.equal((await run('--version')).out, `${VERSION}\n`)
-  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 6 }])
+  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 7 }])
 })
 
 t.test('config print shows values and their origins and hides secrets', async (t) => {
