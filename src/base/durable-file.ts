@@ -1,5 +1,13 @@
 /** Files that survive a power failure: afterward a file has either its old or its new content, complete. */
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 
 const DRAFT_SUFFIX = '.new'
@@ -30,6 +38,11 @@ export function publishDraft(path: string): void {
   if (!existsSync(draft)) return
   renameSync(draft, path)
   flush(dirname(path))
+}
+
+/** Removes the draft of a file, if there is one. Throws the errors of the file system. */
+export function removeDraft(path: string): void {
+  rmSync(path + DRAFT_SUFFIX, { force: true })
 }
 
 /** Waits until the content of a file or folder is on the disk. Throws the errors of the file system. */

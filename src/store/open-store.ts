@@ -5,10 +5,18 @@
  * to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file is written to
  * the disk before the key becomes valid.
  */
-import { chmodSync, chownSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
-import { join as joinPath, resolve } from 'node:path'
+import {
+  chmodSync,
+  chownSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { dirname, join as joinPath, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
-import { publishDraft, writeDraft } from '../base/durable-file.ts'
+import { flush, publishDraft, removeDraft, writeDraft } from '../base/durable-file.ts'
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
@@ -36,6 +44,11 @@ import { clearOrigin, loadOrigin, storeOrigin } from './lmdb/shared-position.ts'
 import { LogReader } from './log/event-log.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
+/**
+ * The suffix of a draft with a new address. A start publishes the draft of an interrupted first start, which is
+ * complete. A draft with a new address may be incomplete after a power failure, so it has a name of its own.
+ */
+const ADDRESS_SUFFIX = '.address'
 /** The credentials and the address that the operator is shown once, after the first start. */
 export interface FirstStart extends FirstKeys {
   readonly baseUrl: string
@@ -128,20 +141,23 @@ export async function initialize(
  * not contain what a start has written. Throws the errors of the file system.
  */
 export function updateBaseUrl(dataDir: string, baseUrl: string): void {
+  // After a power failure, a draft with the key may be left.
+  removeDraft(joinPath(dataDir, CREDENTIALS_NAME + ADDRESS_SUFFIX))
   const content = credentialsIn(dataDir)
   if (typeof content?.['base_url'] !== 'string' || content['base_url'] === baseUrl) return
   // The file may be a symbolic link, which must not be replaced by a file.
   const path = realpathSync(joinPath(dataDir, CREDENTIALS_NAME))
   const { mode, uid, gid } = statSync(path)
-  const draft = writeDraft(path, textOf({ ...content, base_url: baseUrl }))
+  const draft = writeDraft(path + ADDRESS_SUFFIX, textOf({ ...content, base_url: baseUrl }))
   try {
     chownSync(draft, uid, gid)
     chmodSync(draft, mode & 0o777)
+    renameSync(draft, path)
   } catch (error) {
-    rmSync(draft, { force: true })
+    removeDraft(path + ADDRESS_SUFFIX)
     throw error
   }
-  publishDraft(path)
+  flush(dirname(path))
 }
 
 /**

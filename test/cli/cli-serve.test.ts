@@ -54,7 +54,7 @@ t.test('the first start prints the keys and the listening address', async (t) =>
   t.match(daemon.lastLines(), 'Restart it to apply changes')
   // The new address cannot be written to the file, but the daemon starts anyway.
   const elsewhere = join(t.testdirName, 'elsewhere')
-  mkdirSync(join(elsewhere, 'credentials.json.new'), { recursive: true })
+  mkdirSync(join(elsewhere, 'credentials.json.address.new'), { recursive: true })
   renameSync(join(dataDir, 'credentials.json'), join(elsewhere, 'credentials.json'))
   symlinkSync(join(elsewhere, 'credentials.json'), join(dataDir, 'credentials.json'))
   const lines: string[] = []

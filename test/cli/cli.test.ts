@@ -199,7 +199,7 @@ t.test('invalid use exits with status 2 and prints a suggestion on stderr', asyn
 t.test('version is printed', async (t) => {
   t.strictSame(await run('version'), { exitCode: 0, out: `${VERSION}\n`, err: '' })
   t.equal((await run('--version')).out, `${VERSION}\n`)
-  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 6 }])
+  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 7 }])
 })
 
 t.test('config print shows values and their origins and hides secrets', async (t) => {
@@ -315,9 +315,15 @@ t.test(
     t.equal(readlinkSync(file), 'elsewhere')
     t.match(readFileSync(file, 'utf8'), 'http://[::1]:9000')
 
-    mkdirSync(join(path, 'elsewhere.new'))
+    mkdirSync(join(path, 'elsewhere.address.new'))
     t.throws(() => updateBaseUrl(path, address), { code: 'EISDIR' })
-    rmSync(join(path, 'elsewhere.new'), { recursive: true })
+    rmSync(join(path, 'elsewhere.address.new'), { recursive: true })
+    const draft = join(path, 'elsewhere.new')
+    writeFileSync(draft, 'the draft of a first start')
+    updateBaseUrl(path, address)
+    t.match(readFileSync(file, 'utf8'), address)
+    t.equal(readFileSync(draft, 'utf8'), 'the draft of a first start')
+    writeFileSync(`${file}.address.new`, '{"base_url":')
     writeFileSync(file, '{"base_url":')
     updateBaseUrl(path, address)
     t.equal(readFileSync(file, 'utf8'), '{"base_url":', 'a file that cannot be read is left alone')

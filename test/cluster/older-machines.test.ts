@@ -1,10 +1,13 @@
 /**
- * Tests which machines count as older: those that reported an older edition within the last minute.
+ * Tests which machines count as older: those that reported an older edition within the last minute. Also tests that
+ * machines of older versions and this one know each other's calls.
  *
  * @lane quick
  */
 import t from 'tap'
 import { EDITION, OlderMachines } from '../../src/cluster/older-machines.ts'
+import { STORE_CALLS } from '../../src/engine/threads/call-table.ts'
+import { tableBuffers } from '../../src/engine/threads/table-tasks.ts'
 
 t.test('a machine of an older version counts until it is upgraded or silent', async (t) => {
   let nowMs = 0
@@ -22,4 +25,14 @@ t.test('a machine of an older version counts until it is upgraded or silent', as
   t.ok(older.areThere)
   nowMs += 1000
   t.notOk(older.areThere, 'the machine has not reported for a minute')
+})
+
+t.test('calls that are made in parts keep the names that older versions know', async (t) => {
+  const names = ['personTablePiece', 'eventExportPiece', 'flagsFilePiece', 'blastRadiusPiece']
+  t.strictSame(
+    names.filter((name) => !STORE_CALLS.has(name)),
+    [],
+  )
+  const piece = new Uint8Array(3)
+  t.strictSame(tableBuffers({ piece, rest: null }), [piece.buffer])
 })

@@ -228,6 +228,7 @@ t.test('a store with a damaged page is not reported as sound', async (t) => {
     const error = await refusal(backupOf(data, folder))
     t.equal(error.exitCode, 78)
     t.ok(error.message.startsWith(`${path} is damaged (`), error.message)
+    t.match(error.message, /\((?:a )?page /)
   }
   t.same(backupNames(folder), [])
 })

@@ -74,7 +74,7 @@ t.test('the first opening creates a complete store that only its owner can read'
   const owner = readlinkSync(join(path, 'lock'))
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
   t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
-  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 6\n')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 7\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
   }
@@ -134,7 +134,7 @@ t.test('a store without its format file is refused, and not created anew', async
       t.match(error.message, /Restore a backup/)
     }
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
-    writeFileSync(join(path, 'format'), 'tenrec 6\n')
+    writeFileSync(join(path, 'format'), 'tenrec 7\n')
     if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
     else t.equal((await refusal(path)).exitCode, 78, 'other missing files are not created anew')
     rmSync(path, { recursive: true })
@@ -166,8 +166,8 @@ t.test('garbage or an empty file in place of the LMDB lock does no harm', async 
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 7\n', /has the format 7, but this version of Tenrec supports format 6/],
-    ['tenrec 1\n', /has the format 1, but this version of Tenrec supports format 6/],
+    ['tenrec 8\n', /has the format 8, but this version of Tenrec supports format 7/],
+    ['tenrec 1\n', /has the format 1, but this version of Tenrec supports format 7/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {

@@ -9,6 +9,7 @@ import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
+import { seedOf } from '../fixtures/random-depth.ts'
 import { openReader } from '../fixtures/stored-events.ts'
 
 const PERSONS = 2500
@@ -146,7 +147,7 @@ t.test('few persons with large properties are counted in advance, too', (t) => {
 })
 
 t.test('names in stored JSON are counted as those of the object', (t) => {
-  const dice = new Dice(43)
+  const dice = new Dice(seedOf(43))
   const names = [
     'plan',
     'a"b',

@@ -18,6 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { deflateRawSync } from 'node:zlib'
 import t from 'tap'
 import { LogPlace } from '../../src/store/directory/log-place.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
@@ -371,6 +372,18 @@ t.test('a flipped byte of a deflated block is detected, or changes nothing', asy
   t.strictSame(changed, [])
   t.ok(found > end / 10, `${found} flips in ${end} bytes were found`)
   t.notOk(isFound(dataDir))
+})
+
+t.test('a deflated block that damage makes shorter than its head is reported', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  log.append([repetitiveBlock('b1', 300_000)], 0)
+  await log.close()
+  const [frameHeadBytes, entryBytes, lengthBytes] = [48, 16, 4]
+  const empty = deflateRawSync('')
+  const file = logPath(logFolder(dataDir), 1)
+  overwrite(file, PAGE + frameHeadBytes + entryBytes + lengthBytes, empty)
+  t.match(look(dataDir).damage, { first: 1, last: 1 })
 })
 
 t.test('a log that is checked now and then stays in place, whatever it appends', async (t) => {

@@ -100,15 +100,15 @@ t.test('steps run in order, and each writes the mark of its format', async (t) =
   t.equal(plan.format, 0)
   t.strictSame(
     plan.steps.map(({ from }) => from),
-    [0, 1, 2, 3, 4, 5],
+    [0, 1, 2, 3, 4, 5, 6],
   )
   const announced: number[] = []
   await runMigration(plan, ({ from }) => announced.push(from))
   t.strictSame(
     runs,
-    [0, 1, 2, 3, 4, 5].map((from) => `${from} with the mark ${from}`),
+    [0, 1, 2, 3, 4, 5, 6].map((from) => `${from} with the mark ${from}`),
   )
-  t.strictSame(announced, [0, 1, 2, 3, 4, 5])
+  t.strictSame(announced, [0, 1, 2, 3, 4, 5, 6])
   t.equal(readFileSync(join(path, 'format'), 'utf8'), `tenrec ${FORMAT_VERSION}\n`)
   const dir = await DataDir.open(path)
   dir.release()
@@ -129,6 +129,7 @@ t.test('an interrupted migration continues with the unfinished step', async (t) 
     '3 with the mark 3',
     '4 with the mark 4',
     '5 with the mark 5',
+    '6 with the mark 6',
   ])
   t.equal(readFormat(path), FORMAT_VERSION)
 })
@@ -168,24 +169,24 @@ t.test('the command lists the steps, and a dry run executes none', async (t) => 
   t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
   t.match(
     written.out,
-    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\n4 to 5: Writes 5\.\n5 to 6: Writes 6\.\nNothing was changed/,
+    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\n4 to 5: Writes 5\.\n5 to 6: Writes 6\.\n6 to 7: Writes 7\.\nNothing was changed/,
   )
   t.strictSame(runs, [])
   t.equal(readFormat(path), 1)
   t.equal(await migrateAndReport(io, path, { isDry: false, isJson: true }, steps(runs)), 0)
   t.equal(
     written.err,
-    '1 to 2: Writes 2.\n2 to 3: Writes 3.\n3 to 4: Writes 4.\n4 to 5: Writes 5.\n5 to 6: Writes 6.\n',
+    '1 to 2: Writes 2.\n2 to 3: Writes 3.\n3 to 4: Writes 4.\n4 to 5: Writes 5.\n5 to 6: Writes 6.\n6 to 7: Writes 7.\n',
   )
   t.match(
     written.out,
-    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\},\{"from":3,"to":4,"does":"Writes 4\."\},\{"from":4,"to":5,"does":"Writes 5\."\},\{"from":5,"to":6,"does":"Writes 6\."\}\],"is_dry_run":false\}\n$/,
+    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\},\{"from":3,"to":4,"does":"Writes 4\."\},\{"from":4,"to":5,"does":"Writes 5\."\},\{"from":5,"to":6,"does":"Writes 6\."\},\{"from":6,"to":7,"does":"Writes 7\."\}\],"is_dry_run":false\}\n$/,
   )
-  t.equal(runs.length, 5)
+  t.equal(runs.length, 6)
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
-for (const format of [3, 4, 5]) {
+for (const format of [3, 4, 5, 6]) {
   t.test(`a store of format ${format} is read unchanged, and a start marks it`, async (t) => {
     const path = await storeOf(t, format)
     t.equal(requireStore(path, 'events'), path)

@@ -133,7 +133,7 @@ t.test('`tenrec migrate` does the same, and reports its steps', async (t) => {
   t.equal(refused.exitCode, 78, 'commands do not change a store')
   t.match(
     refused.err,
-    /has the format 2, but this version of Tenrec supports format 6\. Run `tenrec migrate --dry-run`/,
+    /has the format 2, but this version of Tenrec supports format 7\. Run `tenrec migrate --dry-run`/,
   )
   t.match(
     (await runCommand('migrate', '--dry-run', '--data-dir', path)).out,

@@ -181,7 +181,7 @@ t.test(
     const folder = await backupNamed(root, 'the backup')
     await restore(folder, data, false)
     t.strictSame(readdirSync(data).sort(), ['events', 'flags', 'format', 'log'])
-    writeFileSync(join(data, 'format'), 'tenrec 6\n')
+    writeFileSync(join(data, 'format'), 'tenrec 7\n')
     t.equal(await nameIn(data), 'the backup')
   },
 )

@@ -17,7 +17,7 @@ export interface FlagsFileTask {
 
 /** A part of the file. */
 export interface FlagsFileChunk {
-  readonly chunk: Uint8Array<ArrayBuffer>
+  readonly piece: Uint8Array<ArrayBuffer>
   /** The request for the rest of the file. Null after the last part. */
   readonly rest: FlagsFileTask | null
 }
@@ -39,12 +39,12 @@ export function flagsFileChunk(task: FlagsFileTask, set: FlagSet): FlagsFileChun
   for (const flag of set.flags) {
     if (flag.id <= afterId) continue
     if (texts.length > 0 && (units >= TABLE_PIECE_BYTES_MAX || performance.now() > deadline)) {
-      return { chunk: chunkOf(''), rest: { ...task, afterId: lastId } }
+      return { piece: chunkOf(''), rest: { ...task, afterId: lastId } }
     }
     const text = JSON.stringify(portableFlag(flag, set))
     units += text.length
     texts.push(text)
     lastId = flag.id
   }
-  return { chunk: chunkOf(']}'), rest: null }
+  return { piece: chunkOf(']}'), rest: null }
 }

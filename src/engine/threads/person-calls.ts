@@ -124,18 +124,19 @@ export const PERSON_CALLS = {
 
 /** Calls that produce tables of persons, exports of events and files with flags, each in several parts. */
 export const TABLE_CALLS = {
+  // Machines of older versions in the same cluster use these names, and the member `piece` of the results.
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
-  personTableChunk: long(makeTableChunk, 'long_readers', tableBuffers),
+  personTablePiece: long(makeTableChunk, 'long_readers', tableBuffers),
   /** Produces the next part of an export. */
-  eventExportChunk: long(makeExportChunk, 'long_readers', ({ chunk }) => [chunk.buffer]),
+  eventExportPiece: long(makeExportChunk, 'long_readers', ({ piece }) => [piece.buffer]),
   /** Produces the next part of the file with all flags of a project. */
-  flagsFileChunk: long(
+  flagsFilePiece: long(
     ({ stores, canceled }, task: FlagsFileTask) => {
       requireWanted(canceled)
       return stores.flags.fileChunk(task)
     },
     'long_readers',
-    ({ chunk }) => [chunk.buffer],
+    ({ piece }) => [piece.buffer],
   ),
 }
 

@@ -103,7 +103,7 @@ class Chunks<State> implements TextChunks {
         this.#giveUp = giveUp
         if (this.#isCanceled) giveUp()
       }
-      const { chunk, rest } = await this.#makeChunk(this.#state, { weight, onLeave })
+      const { piece: chunk, rest } = await this.#makeChunk(this.#state, { weight, onLeave })
       this.#state = rest
       if (chunk.length > 0 || rest === null) return chunk
     }

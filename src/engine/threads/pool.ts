@@ -505,18 +505,18 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     personTable: (query, onLeave) => {
       const make = (table: PersonListQuery | TableState, options: CallOptions) => {
         const transferList = 'numbers' in table ? [table.numbers.buffer, table.columns.buffer] : []
-        return pool.run('personTableChunk', [table], { ...options, transferList })
+        return pool.run('personTablePiece', [table], { ...options, transferList })
       }
       return openChunks<PersonListQuery | TableState>(query, query.limit, make, onLeave)
     },
     eventExport: (task, onLeave) => {
       const make = (rest: EventExportTask, options: CallOptions) =>
-        pool.run('eventExportChunk', [rest], options)
+        pool.run('eventExportPiece', [rest], options)
       return openChunks(task, LONG_WEIGHT, make, onLeave)
     },
     flagsFile: (task, onLeave) => {
       const make = (rest: FlagsFileTask, options: CallOptions) =>
-        pool.run('flagsFileChunk', [rest], options)
+        pool.run('flagsFilePiece', [rest], options)
       return openChunks(task, LONG_WEIGHT, make, onLeave)
     },
   }

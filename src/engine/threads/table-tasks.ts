@@ -37,7 +37,7 @@ export interface TableState {
 /** The result of one task. */
 export interface MadeChunk<State> {
   /** The finished lines. Empty while the columns are being determined, or if no line is finished yet. */
-  readonly chunk: Uint8Array<ArrayBuffer>
+  readonly piece: Uint8Array<ArrayBuffer>
   /** The state with which to request the next part. Null if the result is complete. */
   readonly rest: State | null
 }
@@ -104,9 +104,9 @@ export function makeExportChunk(
     if (format === 'csv') for (const event of segment.events) lines.writeText(eventLine(event))
     else for (let place = 0; place < segment.count; place++) segment.writeLine(place, lines)
     if (lines.length < TABLE_PIECE_BYTES_MAX && performance.now() < deadline) continue
-    return { chunk: writtenOf(lines), rest: { ...task, afterId: segment.lastId } }
+    return { piece: writtenOf(lines), rest: { ...task, afterId: segment.lastId } }
   }
-  return { chunk: writtenOf(lines), rest: null }
+  return { piece: writtenOf(lines), rest: null }
 }
 
 function eventLine(event: ExportedEvent): string {
@@ -129,8 +129,8 @@ function writtenOf({ bytes, length }: JsonBytes): Uint8Array<ArrayBuffer> {
 }
 
 /** Returns the buffers of a result that are transferred. */
-export function tableBuffers({ chunk, rest }: TableResult): readonly ArrayBuffer[] {
-  const buffers = [chunk.buffer]
+export function tableBuffers({ piece, rest }: TableResult): readonly ArrayBuffer[] {
+  const buffers = [piece.buffer]
   return rest === null ? buffers : [...buffers, rest.numbers.buffer, rest.columns.buffer]
 }
 
@@ -167,10 +167,10 @@ class TableMaker {
     if (isWhole) {
       const lines = columns.length === 0 ? [] : [csvLine(columns)]
       for (const row of rows) lines.push(lineOf(row, columns))
-      return { chunk: bytesOf(lines), rest: null }
+      return { piece: bytesOf(lines), rest: null }
     }
     const text = bytesOf([JSON.stringify(columns)])
-    return { chunk: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
+    return { piece: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
   }
 
   /** Writes lines, with the header before the first one. */
@@ -191,7 +191,7 @@ class TableMaker {
       size += line.length
     }
     const rest = written === numbers.length ? null : { ...this.#state, written }
-    return { chunk: bytesOf(lines), rest }
+    return { piece: bytesOf(lines), rest }
   }
 
   #goesOn(size: number, sizeMax: number): boolean {

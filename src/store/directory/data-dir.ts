@@ -47,13 +47,14 @@ import { hasProcessEnded, ownProcessName } from './pid-namespace.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this version reads and writes. */
-export const FORMAT_VERSION = 6
+export const FORMAT_VERSION = 7
 /** The format of stores whose log was in LMDB. The log of such a store is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
  * The oldest format that the current code reads without a conversion. Format 4 added person deltas
- * (store/identity/person-changes.ts), format 5 property pages (store/identity/properties/property-pages.ts), and format
- * 6 groups of long texts (store/events/format/lz4/lz4.ts) and deflated blocks of the log (store/log/stored-block.ts).
+ * (store/identity/person-changes.ts), format 5 property pages (store/identity/properties/property-pages.ts), format 6
+ * groups of long texts (store/events/format/lz4/lz4.ts), and format 7 deflated blocks of the log
+ * (store/log/stored-block.ts).
  */
 const NO_DELTAS_FORMAT = 3
 /** The names of the environments, which are also the names of their folders. */

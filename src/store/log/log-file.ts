@@ -267,7 +267,8 @@ export class LogFile {
     return blockBytes.every((_, index) => {
       const entry = entries.subarray(index * BLOCK_ENTRY_BYTES)
       const block = this.block(frame, index)
-      const isBegun = block.compare(entry, 8, 16, 0, 8) === 0
+      // Damaged bytes of a deflated block can also be the deflated form of a few bytes.
+      const isBegun = block.length >= 8 && block.compare(entry, 8, 16, 0, 8) === 0
       return isBegun && crc32(block.subarray(8)) === entry.readUInt32LE(4)
     })
   }

@@ -1,7 +1,8 @@
 /**
  * The form in which a frame stores a block. A client can send some kilobytes that become megabytes of repeated text.
- * Such a block is deflated, so that a client cannot fill the disk with it, and because deflating this text costs less
- * than writing it. Other blocks are stored as they are, because deflating them would cost more.
+ * Such a block is deflated, so that it takes little of the disk, and because deflating this text costs less than writing
+ * it. Other blocks are stored as they are, because deflating them would cost more. So is text that repeats itself only
+ * after about a kilobyte or more, because a short sample does not show the repetition.
  *
  *   deflated block   bytes of the block u32 | the block as raw deflate
  */

@@ -551,7 +551,7 @@ t.test('the parts of a long file are one file, whatever happens between them', a
     let rest: FlagsFileTask | null = start
     while (rest !== null) {
       const made: FlagsFileChunk = flagsFileChunk(rest, setOf(texts.length))
-      texts.push(Buffer.from(made.chunk).toString())
+      texts.push(Buffer.from(made.piece).toString())
       rest = made.rest
     }
     return { texts, keys: (JSON.parse(texts.join('')) as { flags: Flag[] }).flags.map(keyOf) }

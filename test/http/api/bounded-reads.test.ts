@@ -36,7 +36,7 @@ t.test('a table that is made in chunks equals a table that is made at once', asy
   let table: typeof LIST | TableState | null = LIST
   let chunks = 0
   while (table !== null) {
-    const { chunk, rest } = makeTableChunk(tools, table)
+    const { piece: chunk, rest } = makeTableChunk(tools, table)
     t.ok(chunk.length < MIB, `a chunk of ${chunk.length} bytes`)
     texts.push(new TextDecoder().decode(chunk))
     table = rest
