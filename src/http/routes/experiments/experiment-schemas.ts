@@ -14,6 +14,7 @@ import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { SUMMARY } from '../flags/flag-schemas.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
+import { TAGS } from '../saved/saved-services.ts'
 
 const NAME = is.name(EXPERIMENT_NAME_CHARACTERS_MAX)
 const DESCRIPTION = is.nullable(is.text(EXPERIMENT_DESCRIPTION_CHARACTERS_MAX))
@@ -140,7 +141,7 @@ export const SAVED_METRIC = is.namedObject('ExperimentSavedMetric', {
   name: is.TEXT,
   description: is.nullable(is.TEXT),
   query: METRIC,
-  tags: is.about(is.list(is.TEXT), 'Always empty.'),
+  tags: is.list(is.TEXT),
   created_by: AUTHOR,
   created_at: is.TIME,
   updated_at: is.TIME,
@@ -150,12 +151,12 @@ const SAVED_QUERY = is.about(is.unchecked(METRIC), 'The metric. It gets a `uuid`
 /** A new saved metric in the body of a request. */
 export const SAVED_METRIC_DRAFT = is.named(
   'ExperimentSavedMetricDraft',
-  is.openObject({ name: NAME, query: SAVED_QUERY }, { description: DESCRIPTION }),
+  is.openObject({ name: NAME, query: SAVED_QUERY }, { description: DESCRIPTION, tags: TAGS }),
 )
 /** The changes of a saved metric in the body of a request. */
 export const SAVED_METRIC_CHANGES = is.named(
   'ExperimentSavedMetricChanges',
-  is.openObject({}, { name: NAME, description: DESCRIPTION, query: SAVED_QUERY }),
+  is.openObject({}, { name: NAME, description: DESCRIPTION, query: SAVED_QUERY, tags: TAGS }),
 )
 const LINK_METADATA = is.openObject({ type: is.choice(...LINK_TYPES) })
 const LINK = is.object({

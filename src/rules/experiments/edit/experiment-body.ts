@@ -81,14 +81,14 @@ export function savedMetricBody(
   showing: Pick<ExperimentShowing, 'userById'>,
   { id, fields, createdById, createdAtMs, updatedAtMs }: SavedMetric,
 ) {
-  const { name, description, metric } = fields
+  const { name, description, metric, tags = [] } = fields
   const createdBy: UserSummary | null = authorOf(showing, createdById)
   return {
     id,
     name,
     description,
     query: metric,
-    tags: [],
+    tags,
     created_by: createdBy,
     created_at: timeText(createdAtMs),
     updated_at: timeText(updatedAtMs),

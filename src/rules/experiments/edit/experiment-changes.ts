@@ -205,8 +205,9 @@ export function changedExperiment(
   }
   const fields: Partial<ExperimentFields> = readFields(input, old, context)
   const after: ExperimentFields = { ...old, ...fields }
-  const lists = fields.metrics ?? fields.metrics_secondary ?? fields.saved_metrics
-  if (lists !== undefined) requireMetricRoom(after)
+  if ([...METRIC_LISTS, 'saved_metrics' as const].some((list) => fields[list] !== undefined)) {
+    requireMetricRoom(after)
+  }
   const wasDraft = statusOf(old) === 'draft'
   if (!wasDraft && after.start_date === null) {
     throw invalidInput('start_date', 'may not be removed. Reset the experiment with `reset/`')

@@ -50,7 +50,7 @@ export interface MetricLink {
   readonly id: number
   /** The number of the saved metric. */
   readonly saved_metric: number
-  /** The member `type` of the metadata is `primary` or `secondary`. */
+  /** The member `type` of the metadata is `primary`, `secondary` or `guard`. */
   readonly metadata: JsonObject
   readonly created_at: string
 }
@@ -104,6 +104,8 @@ export interface SavedMetricFields {
   readonly description: string | null
   /** The metric, with a UUID of its own. */
   readonly metric: JsonObject
+  /** Absent in saved metrics that were stored before they had tags. */
+  readonly tags?: readonly string[]
 }
 
 /** An experiment. */
