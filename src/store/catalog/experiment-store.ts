@@ -23,10 +23,12 @@ import {
   listedExperiments,
 } from '../../rules/experiments/edit/experiment-list.ts'
 import {
+  countedGroupType,
   draftFilters,
   flagBodyOf,
   holdoutFilters,
   requireFlagOfExperiments,
+  requireSameGroupType,
   runningChangesOfFlag,
   variantsIn,
   variantsOfFlag,
@@ -55,6 +57,7 @@ import {
   type SavedMetric,
   type SavedMetricFields,
 } from '../../rules/experiments/edit/stored-experiment.ts'
+import { groupTypeOf } from '../../rules/flags/group-type.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { ListRequest } from '../../rules/saved/lists.ts'
 import type { SavedPlace } from '../../rules/saved/saved.ts'
@@ -263,6 +266,7 @@ export class ExperimentWriter {
       const what = `names other variants than the flag \`${flag.key}\` has, which are ${keys(variants)}. Leave \`feature_flag_variants\` out to use them, or choose a key that no flag has`
       throw invalidInput('parameters', what)
     }
+    requireSameGroupType(parameters, groupTypeOf(flag.filters) ?? null)
     const filters = draftFilters(flag, undefined, holdout ?? undefined)
     if (filters === null && !(isLaunched && !flag.active)) return flag
     const body = {
@@ -284,7 +288,15 @@ export class ExperimentWriter {
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
-    const own = isKnown ? parameters : { ...parameters, feature_flag_variants: variants }
+    const flagOfSource = flags.flagById(source.fields.flag_id)
+    const groupType = countedGroupType(source.fields, flagOfSource)
+    const own = isKnown
+      ? parameters
+      : {
+          ...parameters,
+          feature_flag_variants: variants,
+          aggregation_group_type_index: groupType,
+        }
     return this.#create({ ...copy, parameters: own }, flags)
   }
 

@@ -66,6 +66,10 @@ const PARAMETERS = is.named(
         VARIANTS,
         'The variants. After the launch, these are the variants at the launch, and they cannot be changed.',
       ),
+      aggregation_group_type_index: is.about(
+        is.nullable(is.WHOLE),
+        'The group type whose groups get the variants in place of persons. It is that of the flag.',
+      ),
       rollout_percentage: is.about(
         is.nullable(is.NUMBER),
         'The share of the users who take part. It is set in the first condition of the flag.',

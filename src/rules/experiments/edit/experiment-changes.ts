@@ -11,7 +11,10 @@ import type { Flag } from '../../flags/types.ts'
 import { readExposure, readStats } from '../../queries/experiments/read-experiment.ts'
 import { QueryFields } from '../../queries/query-fields.ts'
 import {
+  countedGroupType,
   draftFilters,
+  launchedWith,
+  requireSameGroupType,
   requireSameVariants,
   shippedFilters,
   variantsOfFlag,
@@ -181,7 +184,7 @@ export function newExperiment(
     fields.stats_config,
     variants.map(({ key }) => key),
   )
-  return { ...fields, variants: fields.start_date === null ? null : variants }
+  return { ...fields, ...(fields.start_date === null ? {} : launchedWith(context.flag)) }
 }
 
 /**
@@ -223,7 +226,10 @@ export function changedExperiment(
     const detail = `The flag \`${flag.key}\` is deleted. Restore it before its experiment.`
     throw new ServiceError('invalid_input', detail, { attr: 'deleted' })
   }
-  if (old.variants !== null && isObject(parameters)) requireSameVariants(parameters, old.variants)
+  if (old.variants !== null && isObject(parameters)) {
+    requireSameVariants(parameters, old.variants)
+    requireSameGroupType(parameters, countedGroupType(old, flag))
+  }
   const filters = wasDraft ? draftFilters(flag, parameters ?? undefined, holdout) : null
   const isLaunching = wasDraft && after.start_date !== null
   const isStarting = statusOf(after) === 'running' && statusOf(old) !== 'running'
@@ -235,9 +241,8 @@ export function changedExperiment(
   // The flag of a draft may no longer have variants. The draft can then still be renamed or deleted, so the variants
   // are read only if they are needed.
   const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
-  const variants =
-    old.variants ??
-    (isComparing ? variantsOfFlag(filters === null ? flag : { ...flag, filters }) : null)
+  const changed = filters === null ? flag : { ...flag, filters }
+  const variants = old.variants ?? (isComparing ? variantsOfFlag(changed) : null)
   if (variants !== null) {
     requireBaseline(
       after.stats_config,
@@ -248,7 +253,7 @@ export function changedExperiment(
   return {
     fields: {
       ...fields,
-      ...(isLaunching && variants !== null ? { variants } : {}),
+      ...(isLaunching ? launchedWith(changed) : {}),
       ...(isDeleting && after.start_date !== null ? { flag_key: counted } : {}),
       ...(spoiled.length === 0 ? {} : { running_changes: withChanges(old, spoiled, context) }),
     },
@@ -277,13 +282,12 @@ export function stepOf(
       if (fields.start_date !== null)
         throw refused('The experiment was already launched. To start it again, reset it first.')
       requireFlag(flag)
-      const variants = variantsOfFlag(flag)
       requireBaseline(
         fields.stats_config,
-        variants.map(({ key }) => key),
+        variantsOfFlag(flag).map(({ key }) => key),
       )
       return {
-        fields: { start_date: timeText(nowMs), variants },
+        fields: { start_date: timeText(nowMs), ...launchedWith(flag) },
         flag: { active: true, note: `Launch of ${named(before)}.` },
       }
     }
@@ -318,6 +322,7 @@ export function stepOf(
           conclusion: null,
           conclusion_comment: null,
           variants: null,
+          group_type_index: null,
           exposure_cohort: null,
           flag_key: null,
           running_changes: [],
@@ -419,10 +424,14 @@ function readFields(
 }
 
 /**
- * Returns the parameters without the variants. The variants are stored in the flag and, after the launch, in a field of
- * their own.
+ * Returns the parameters without the variants and the group type. These are stored in the flag and, after the launch, in
+ * fields of their own.
  */
-function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): JsonObject {
+function parametersOf({
+  feature_flag_variants: _,
+  aggregation_group_type_index: __,
+  ...others
+}: JsonObject): JsonObject {
   for (const name of [
     'minimum_detectable_effect',
     'recommended_sample_size',

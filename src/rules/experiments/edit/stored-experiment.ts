@@ -73,6 +73,11 @@ export interface ExperimentFields {
   readonly parameters: JsonObject
   /** The variants that the experiment was launched with. Null for a draft, which has the variants of its flag. */
   readonly variants: readonly FlagVariant[] | null
+  /**
+   * The index of the group type for whose groups the flag was decided at the launch. If it is absent or null, it was
+   * decided for persons. A draft has that of its flag.
+   */
+  readonly group_type_index?: number | null
   readonly metrics: readonly JsonObject[]
   readonly metrics_secondary: readonly JsonObject[]
   readonly metrics_guard: readonly JsonObject[]
