@@ -196,6 +196,8 @@ export class ExperimentWriter {
       }
       case 'duplicate':
         return this.#duplicate(command, flags)
+      case 'copy':
+        return this.#copy(command, flags)
       case 'set_exposure_cohort':
         return this.#setExposureCohort(command)
       case 'create_holdout':
@@ -230,7 +232,12 @@ export class ExperimentWriter {
     }
   }
 
-  #create(input: ExperimentDraft, flags: FlagWrites): Experiment {
+  /** `flagBody` is the body that creates the flag. If it is null, the flag has the variants of the parameters. */
+  #create(
+    input: ExperimentDraft,
+    flags: FlagWrites,
+    flagBody: JsonObject | null = null,
+  ): Experiment {
     const { name, feature_flag_key: key, holdout_id: holdoutId = null } = input
     const holdout = this.#named(holdoutId)
     const isLaunched = (input.start_date ?? null) !== null
@@ -238,7 +245,7 @@ export class ExperimentWriter {
     const known = flags.flagByKey(key)
     const flag =
       known === null
-        ? flags.create(flagBodyOf({ name, key, isLaunched }, parameters, holdout))
+        ? flags.create(flagBody ?? flagBodyOf({ name, key, isLaunched }, parameters, holdout))
         : this.#adopt(known, parameters, holdout, isLaunched, flags)
     const fields = newExperiment(name, input, this.#facts(flag))
     const { projectId, userId } = this.#context
@@ -298,6 +305,31 @@ export class ExperimentWriter {
           aggregation_group_type_index: groupType,
         }
     return this.#create({ ...copy, parameters: own }, flags)
+  }
+
+  #copy(
+    { input, name, flag, savedMetrics }: Extract<ExperimentCommand, { action: 'copy' }>,
+    flags: FlagWrites,
+  ): Experiment {
+    const saved_metrics_ids = savedMetrics.map(({ draft, metadata }) => {
+      return { id: this.#savedMetricLike(draft).id, metadata }
+    })
+    const copy = { ...input, name: name ?? this.#nameOfCopy(input.name), saved_metrics_ids }
+    return this.#create(copy, flags, flag)
+  }
+
+  /** Returns the saved metric with the name of a draft, or creates it. Throws 400 if it computes something else. */
+  #savedMetricLike(draft: SavedMetricDraft): SavedMetric {
+    const wanted = draft.name.toLowerCase()
+    const found = this.#tables.savedMetrics
+      .all(this.#context.projectId)
+      .find(({ fields }) => fields.name.toLowerCase() === wanted)
+    if (found === undefined) return this.#createSavedMetric(draft)
+    const { uuid } = found.fields.metric
+    const detail = `The target has another saved metric with the name ${JSON.stringify(draft.name)}. Rename one of them.`
+    const isSame = isSameJson({ ...(draft.query as JsonObject), uuid }, found.fields.metric)
+    demand(isSame, 'unique', detail, 'saved_metrics_ids')
+    return found
   }
 
   #setExposureCohort({

@@ -279,3 +279,17 @@ export const COPIED = is.named(
     },
   ),
 )
+/** The project to which an experiment is copied, with the flag key and the name of the copy, in the body of a request. */
+export const COPIED_TO_PROJECT = is.named(
+  'ExperimentCopyToProject',
+  is.openObject(
+    { target_team_id: is.about(is.WHOLE, 'Number of the project that gets the copy.') },
+    {
+      feature_flag_key: is.about(
+        is.TEXT,
+        'The default is the key of the flag of the experiment. A flag that the project has is used as it is.',
+      ),
+      name: NAME,
+    },
+  ),
+)

@@ -102,6 +102,20 @@ export type ExperimentCommand =
       readonly name?: string | undefined
     }
   | {
+      /** Creates the copy of an experiment of another project. */
+      readonly action: 'copy'
+      readonly input: ExperimentDraft
+      /** The name of the copy. If it is absent, the copy gets the name of `input` with an addition. */
+      readonly name?: string | undefined
+      /** The body that creates the flag if there is none with the key. Null if there was one. */
+      readonly flag: JsonObject | null
+      /** The saved metrics that the copy uses. Those that the project lacks are created. */
+      readonly savedMetrics: readonly {
+        readonly draft: SavedMetricDraft
+        readonly metadata: JsonObject
+      }[]
+    }
+  | {
       readonly action: 'set_exposure_cohort'
       readonly id: number
       readonly cohortId: number

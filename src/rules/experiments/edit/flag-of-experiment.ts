@@ -26,6 +26,8 @@ const DEFAULT_VARIANTS: readonly FlagVariant[] = [
   { key: 'test', rollout_percentage: 50 },
 ]
 const EVERYBODY = 100
+/** The conditions of a flag that is on for everyone. */
+export const EVERYONE = [{ properties: [], rollout_percentage: EVERYBODY }]
 const SHIPPED = /^Serves .* to everybody since the end of the experiment\.$/s
 
 /**
@@ -177,7 +179,7 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
 }
 
 /** Returns whether a condition was made by `shippedFilters` and is still unchanged. */
-function isShipped(condition: JsonObject): boolean {
+export function isShipped(condition: JsonObject): boolean {
   const { properties, rollout_percentage: rollout, description, ...others } = condition
   const isForAll = rollout === EVERYBODY && Array.isArray(properties) && properties.length === 0
   return (
