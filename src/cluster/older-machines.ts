@@ -8,9 +8,9 @@ import type { NodeReport } from './shared-stream.ts'
  * The edition of the data that machines write into the catalogue and the log. Raise it when a machine of an older
  * version could not apply a change of the catalogue, or would carry out a command differently. Edition 0 lacks the
  * tables `saved_metrics` and `guard_events`, and does not carry out `set_cohort_members`, which adds members to static
- * cohorts.
+ * cohorts. Edition 1 does not carry out `copy` of experiments, and counts persons where an experiment counts groups.
  */
-export const EDITION = 1
+export const EDITION = 2
 
 /** The time, in milliseconds, after which a machine that has not reported again no longer counts. */
 const FORGOTTEN_MS = 60_000

@@ -160,6 +160,8 @@ export interface ExperimentDefinition {
   /** The variants, at least two. The first one is the baseline, whose key is usually `control`. */
   readonly variants: readonly ExperimentVariant[]
   readonly holdout: ExperimentHoldout | null
+  /** The index of the group type whose groups are counted in place of persons. Null for persons. */
+  readonly groupTypeIndex: number | null
   readonly exposure: ExperimentExposure
   /** The start of the experiment. Null: it has not started. */
   readonly startMs: Ms | null

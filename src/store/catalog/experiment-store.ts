@@ -23,10 +23,12 @@ import {
   listedExperiments,
 } from '../../rules/experiments/edit/experiment-list.ts'
 import {
+  countedGroupType,
   draftFilters,
   flagBodyOf,
   holdoutFilters,
   requireFlagOfExperiments,
+  requireSameGroupType,
   runningChangesOfFlag,
   variantsIn,
   variantsOfFlag,
@@ -55,6 +57,7 @@ import {
   type SavedMetric,
   type SavedMetricFields,
 } from '../../rules/experiments/edit/stored-experiment.ts'
+import { groupTypeOf } from '../../rules/flags/group-type.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { ListRequest } from '../../rules/saved/lists.ts'
 import type { SavedPlace } from '../../rules/saved/saved.ts'
@@ -193,6 +196,8 @@ export class ExperimentWriter {
       }
       case 'duplicate':
         return this.#duplicate(command, flags)
+      case 'copy':
+        return this.#copy(command, flags)
       case 'set_exposure_cohort':
         return this.#setExposureCohort(command)
       case 'create_holdout':
@@ -227,7 +232,12 @@ export class ExperimentWriter {
     }
   }
 
-  #create(input: ExperimentDraft, flags: FlagWrites): Experiment {
+  /** `flagBody` is the body that creates the flag. If it is null, the flag has the variants of the parameters. */
+  #create(
+    input: ExperimentDraft,
+    flags: FlagWrites,
+    flagBody: JsonObject | null = null,
+  ): Experiment {
     const { name, feature_flag_key: key, holdout_id: holdoutId = null } = input
     const holdout = this.#named(holdoutId)
     const isLaunched = (input.start_date ?? null) !== null
@@ -235,7 +245,7 @@ export class ExperimentWriter {
     const known = flags.flagByKey(key)
     const flag =
       known === null
-        ? flags.create(flagBodyOf({ name, key, isLaunched }, parameters, holdout))
+        ? flags.create(flagBody ?? flagBodyOf({ name, key, isLaunched }, parameters, holdout))
         : this.#adopt(known, parameters, holdout, isLaunched, flags)
     const fields = newExperiment(name, input, this.#facts(flag))
     const { projectId, userId } = this.#context
@@ -263,6 +273,7 @@ export class ExperimentWriter {
       const what = `names other variants than the flag \`${flag.key}\` has, which are ${keys(variants)}. Leave \`feature_flag_variants\` out to use them, or choose a key that no flag has`
       throw invalidInput('parameters', what)
     }
+    requireSameGroupType(parameters, groupTypeOf(flag.filters) ?? null)
     const filters = draftFilters(flag, undefined, holdout ?? undefined)
     if (filters === null && !(isLaunched && !flag.active)) return flag
     const body = {
@@ -285,8 +296,41 @@ export class ExperimentWriter {
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
-    const own = isKnown ? parameters : { ...parameters, feature_flag_variants: variants }
+    const flagOfSource = flags.flagById(source.fields.flag_id)
+    const groupType = countedGroupType(source.fields, flagOfSource)
+    const own = isKnown
+      ? parameters
+      : {
+          ...parameters,
+          feature_flag_variants: variants,
+          aggregation_group_type_index: groupType,
+        }
     return this.#create({ ...copy, parameters: own }, flags)
+  }
+
+  #copy(
+    { input, name, flag, savedMetrics }: Extract<ExperimentCommand, { action: 'copy' }>,
+    flags: FlagWrites,
+  ): Experiment {
+    const saved_metrics_ids = savedMetrics.map(({ draft, metadata }) => {
+      return { id: this.#savedMetricLike(draft).id, metadata }
+    })
+    const copy = { ...input, name: name ?? this.#nameOfCopy(input.name), saved_metrics_ids }
+    return this.#create(copy, flags, flag)
+  }
+
+  /** Returns the saved metric with the name of a draft, or creates it. Throws 400 if it computes something else. */
+  #savedMetricLike(draft: SavedMetricDraft): SavedMetric {
+    const wanted = draft.name.toLowerCase()
+    const found = this.#tables.savedMetrics
+      .all(this.#context.projectId)
+      .find(({ fields }) => fields.name.toLowerCase() === wanted)
+    if (found === undefined) return this.#createSavedMetric(draft)
+    const { uuid } = found.fields.metric
+    const detail = `The target has another saved metric with the name ${JSON.stringify(draft.name)}. Rename one of them.`
+    const isSame = isSameJson({ ...(draft.query as JsonObject), uuid }, found.fields.metric)
+    demand(isSame, 'unique', detail, 'saved_metrics_ids')
+    return found
   }
 
   #setExposureCohort({

@@ -63,11 +63,16 @@ t.test('a saved metric is created, listed, changed and removed', async (t) => {
   const names = resultsOf(await daemon.ask('GET', METRICS)).map(({ name }) => name)
   t.strictSame(names.slice(0, 2), ['activated', 'Signed up'], 'by name, ignoring case')
   const { uuid } = metric['query'] as Body
-  const changed = await change(METRICS, metric, { description: null, query: PAYMENTS })
+  const changed = await change(METRICS, metric, {
+    description: null,
+    query: PAYMENTS,
+    tags: ['money', 'core'],
+  })
   t.match(changed.body, {
     name: 'Signed up',
     description: null,
     query: { kind: 'ExperimentMetric', ...PAYMENTS, uuid },
+    tags: ['money', 'core'],
   })
   t.strictSame((await daemon.ask('GET', `${METRICS}${String(metric['id'])}/`)).body, changed.body)
   t.equal((await remove(metric)).status, 204)
@@ -107,6 +112,7 @@ t.test('a saved metric that is none is refused', async (t) => {
       'query',
       /at most 65536 characters/,
     ],
+    ['a tag that is no text', { tags: [1] }, 'invalid_input', 'tags', /tags/],
     ['a long name', { name: 'x'.repeat(401) }, 'max_length', 'name', /400/],
   ]
   for (const [name, body, code, attr, detail] of rows) {
@@ -120,6 +126,39 @@ t.test('a saved metric that is none is refused', async (t) => {
   const other = await change(METRICS, taken, { query: { ...FUNNEL, uuid: 'other' } })
   t.match(other, { status: 400, body: { code: 'invalid_input', attr: 'query', detail: /uuid/ } })
   t.equal((await change(METRICS, taken, { name: 'TAKEN' })).status, 200, 'its own name is free')
+})
+
+t.test('PUT needs the name and the metric, and keeps the other members', async (t) => {
+  const metric = await save({ description: 'Kept', tags: ['core'] })
+  const path = `${METRICS}${String(metric['id'])}/`
+  for (const attr of ['name', 'query']) {
+    const body = { name: 'Whole', query: PAYMENTS, [attr]: undefined }
+    t.match(await daemon.ask('PUT', path, body), { status: 400, body: { code: 'required', attr } })
+  }
+  const { uuid } = metric['query'] as Body
+  const put = await daemon.ask('PUT', path, { name: 'Whole', query: PAYMENTS })
+  t.match(put, {
+    status: 200,
+    body: { name: 'Whole', description: 'Kept', tags: ['core'], query: { ...PAYMENTS, uuid } },
+  })
+  t.equal((await daemon.ask('PUT', `${METRICS}4000000/`, { name: 'x', query: {} })).status, 404)
+  const taken = await save()
+  const again = { name: taken['name'], query: PAYMENTS }
+  t.match(await daemon.ask('PUT', path, again), { status: 400, body: { code: 'unique' } })
+})
+
+t.test('a saved metric can be a guard metric', async (t) => {
+  const metric = await save({ query: { ...PAYMENTS, tolerance: 0.02 } })
+  const links = [link(metric, 'guard')]
+  const experiment = await create({ saved_metrics_ids: links })
+  t.match(experiment['saved_metrics'], [
+    { metadata: { type: 'guard' }, query: { tolerance: 0.02 }, name: metric['name'] },
+  ])
+  const metrics_guard = Array.from({ length: 20 }, () => FUNNEL)
+  const full = await change(EXPERIMENTS, experiment, { metrics_guard })
+  t.match(full, { status: 400, body: { detail: /at most 20 guard metrics/ } })
+  const moved = { metrics_guard, saved_metrics_ids: [link(metric, 'secondary')] }
+  t.equal((await change(EXPERIMENTS, experiment, moved)).status, 200)
 })
 
 t.test('an experiment uses saved metrics', async (t) => {
@@ -183,9 +222,9 @@ t.test('saved metrics that cannot be used are refused', async (t) => {
     [[link(metric), link(metric)], 'invalid_input', /twice/],
     [[{ id: metric['id'], metadata: {} }], 'invalid_input', /metadata.type/],
     [[{ id: metric['id'], metadata: [] }], 'invalid_input', /metadata.type/],
-    [[link(metric, 'guard')], 'invalid_input', /primary or secondary/],
+    [[link(metric, 'other')], 'invalid_input', /primary, secondary or guard/],
     [[link(metric)], 'invalid_input', /at most 20 primary metrics/],
-    [Array.from({ length: 41 }, () => link(metric)), 'invalid_input', /at most 40/],
+    [Array.from({ length: 61 }, () => link(metric)), 'invalid_input', /at most 60/],
   ]
   for (const [links, code, detail] of rows) {
     const answer = await change(EXPERIMENTS, experiment, { saved_metrics_ids: links })

@@ -20,6 +20,7 @@ const METRIC = {
   series: [{ kind: 'EventsNode', event: 'signed_up' }],
 }
 const EVERYBODY = [{ properties: [], rollout_percentage: 100 }]
+const OF_GROUPS = { properties: [], rollout_percentage: 100, aggregation_group_type_index: 0 }
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -144,8 +145,8 @@ t.test('an experiment adopts a flag with variants, and not any other flag', asyn
     },
   }
   await daemon.ask('POST', FLAGS, { key: 'without-control', filters: others })
-  const group = { ...filters, aggregation_group_type_index: 0 }
-  await daemon.ask('POST', FLAGS, { key: 'by-group', filters: group })
+  const group = { ...filters, groups: [...EVERYBODY, OF_GROUPS] }
+  await daemon.ask('POST', FLAGS, { key: 'by-both', filters: group })
   const attempt = (key: string, body: Body = {}) =>
     daemon.ask('POST', EXPERIMENTS, { name: 'x', feature_flag_key: key, ...body })
   t.match(await attempt('plain'), refusal('invalid_input', 'feature_flag_key', /has no variants/))
@@ -153,7 +154,14 @@ t.test('an experiment adopts a flag with variants, and not any other flag', asyn
     await attempt('without-control'),
     refusal('invalid_input', 'feature_flag_key', /a variant with the key `control`.*are a, b/),
   )
-  t.match(await attempt('by-group'), refusal('invalid_input', 'feature_flag_key', /count persons/))
+  t.match(
+    await attempt('by-both'),
+    refusal('invalid_input', 'feature_flag_key', /different group types/),
+  )
+  t.match(
+    await attempt('adopted', { parameters: { aggregation_group_type_index: 0 } }),
+    refusal('invalid_input', 'parameters', /is decided for persons/),
+  )
   const wanted = [
     { key: 'control', rollout_percentage: 10 },
     { key: 'c', rollout_percentage: 90 },
@@ -162,6 +170,85 @@ t.test('an experiment adopts a flag with variants, and not any other flag', asyn
     await attempt('adopted', { parameters: { feature_flag_variants: wanted } }),
     refusal('invalid_input', 'parameters', /other variants.*control, test/),
   )
+})
+
+t.test('an experiment counts the groups for which its flag is decided', async (t) => {
+  const draft = await create({
+    parameters: { aggregation_group_type_index: 0 },
+    metrics: [{ metric_type: 'mean', source: { kind: 'EventsNode', event: 'paid' } }],
+  })
+  t.match(draft['parameters'], { aggregation_group_type_index: 0 })
+  t.match((await flagOf(draft))['filters'], { aggregation_group_type_index: 0 })
+  const persons = await change(draft, { parameters: { aggregation_group_type_index: null } })
+  t.notOk('aggregation_group_type_index' in (persons.body['parameters'] as Body))
+  t.equal((await change(draft, { parameters: { aggregation_group_type_index: 0 } })).status, 200)
+  const start_date = new Date(Date.now() - 60_000).toISOString()
+  const running = (await change(draft, { start_date })).body
+  t.equal((await change(running, { parameters: running['parameters'] })).status, 200, 'sent back')
+  t.match(
+    await change(running, { parameters: { aggregation_group_type_index: 1 } }),
+    refusal('invalid_input', 'parameters', /for the groups of type 0/),
+  )
+  const timestamp = new Date().toISOString()
+  const key = running['feature_flag_key']
+  const called = (company: string | null, variant: string) => ({
+    event: '$feature_flag_called',
+    distinct_id: `person-${variant}-${company}`,
+    timestamp,
+    properties: {
+      $feature_flag: key,
+      $feature_flag_response: variant,
+      ...(company === null ? {} : { $groups: { company } }),
+    },
+  })
+  const paid = (company: string) => ({
+    event: 'paid',
+    distinct_id: 'nobody-exposed',
+    timestamp,
+    properties: { $groups: { company } },
+  })
+  await daemon.decisions.capture([
+    called('a', 'control'),
+    called('b', 'test'),
+    called('c', 'test'),
+    called(null, 'test'),
+    called('', 'control'),
+    paid('b'),
+    paid('b'),
+    paid('unknown'),
+  ])
+  const ask = async (query: Body, id = running['id']) =>
+    (
+      await daemon.ask('POST', daemon.projectPath(1, 'query/'), {
+        query: { experiment_id: id, ...query },
+      })
+    ).body
+  const counted = {
+    aggregation_group_type_index: 0,
+    exposures_without_group: 2,
+    exposed_persons: { control: 1, test: 2 },
+  }
+  const numbers = { baseline: { sum: 0 }, variant_results: [{ number_of_samples: 2, sum: 2 }] }
+  t.match(await ask({ kind: 'ExperimentQuery' }), { ...counted, primary_metrics: [numbers] })
+  t.match(await ask({ kind: 'ExperimentExposureQuery' }), {
+    ...counted,
+    total_exposures: { control: 1, test: 2 },
+  })
+  await changeFlag(running, {
+    filters: { groups: EVERYBODY, multivariate: { variants: VARIANTS } },
+  })
+  t.match(await ask({ kind: 'ExperimentQuery' }), counted, 'as at the launch')
+  t.match(
+    await step(running, 'create_exposure_cohort_for_experiment'),
+    refusal('invalid_input', null, /counts groups/),
+  )
+  const copy = await step(running, 'duplicate', { feature_flag_key: 'copy-by-group' })
+  t.match(copy.body['parameters'], { aggregation_group_type_index: 0 })
+  const reset = (await step(running, 'reset')).body
+  t.notOk('aggregation_group_type_index' in (reset['parameters'] as Body), 'that of the flag')
+  const unseen = { parameters: { aggregation_group_type_index: 4 }, start_date }
+  const nobody = await ask({ kind: 'ExperimentExposureQuery' }, (await create(unseen))['id'])
+  t.match(nobody, { exposures_without_group: 0, sample_ratio: { not_enough_data: 'no_exposures' } })
 })
 
 t.test('bad input is refused with a reason, and nothing is created', async (t) => {
@@ -218,11 +305,18 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
     ],
     ['variants that are no list', variants('a'), 'invalid_input', 'parameters', /a list/],
     [
-      'a flag by group',
-      { parameters: { aggregation_group_type_index: 0 } },
+      'an unknown group type',
+      { parameters: { aggregation_group_type_index: 5 } },
       'invalid_input',
       'parameters',
-      /count persons/,
+      /whole number from 0 to 4, or null/,
+    ],
+    [
+      'a group type that is a text',
+      { parameters: { aggregation_group_type_index: 'company' } },
+      'invalid_input',
+      'parameters',
+      /whole number from 0 to 4, or null/,
     ],
     [
       'an unknown type of metric',

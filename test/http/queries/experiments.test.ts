@@ -261,7 +261,7 @@ t.test('invalid experiments are refused', async (t) => {
   await refused(experiment({ end_date: at(-DAY_MS) }), 'experiment.end_date')
   await refused(experiment({ start_date: 'someday' }), 'experiment.start_date')
   await refused(experiment({ start_date: null }), 'experiment.start_date')
-  const groups = { filters: { aggregation_group_type_index: 0 } }
+  const groups = { filters: { aggregation_group_type_index: 5 } }
   await refused(
     experiment({ feature_flag: groups }),
     'experiment.feature_flag.filters.aggregation_group_type_index',

@@ -6,7 +6,7 @@
  */
 import t from 'tap'
 import type { EventPart } from '../../../src/rules/analytics/event-columns.ts'
-import { planQuery } from '../../../src/rules/queries/kinds.ts'
+import { divisionOf, planQuery } from '../../../src/rules/queries/kinds.ts'
 import type { QueryContext, QueryShard } from '../../../src/rules/queries/query-kind.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { PersonLog } from '../../fixtures/persons/person-log.ts'
@@ -17,6 +17,7 @@ import {
   END_MS,
   experimentOf,
   FLAG,
+  GROUP_SETS,
   HORIZON_PERSONS,
   isNear,
   METRICS,
@@ -34,10 +35,11 @@ import {
   naiveComparison,
   naiveExposures,
   naiveResult,
+  naiveUngrouped,
   type ShownEvent,
 } from '../../fixtures/queries/naive-experiment.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
-import { partOf } from '../../fixtures/random-depth.ts'
+import { atFullDepth, partOf } from '../../fixtures/random-depth.ts'
 
 const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCanceled: () => false }
 const isTest = ({ properties }: ShownEvent): boolean =>
@@ -53,6 +55,7 @@ function setupOf(set: DataSet): NaiveSetup {
     exposureEvent: set.exposureEvent ?? null,
     timezone: set.timezone ?? 'UTC',
     lookbackDays: set.lookbackDays ?? null,
+    isByGroup: set.groups !== undefined,
     isTest,
   }
 }
@@ -75,7 +78,12 @@ function shardOf(log: PersonLog, set: DataSet): QueryShard {
 
 /** The members of an answer, computed in `count` parts. */
 function membersOf(query: Json, shard: QueryShard, count: number): Json {
-  const { kind, plan } = planQuery(query, shard.context)
+  const planned = planQuery(query, shard.context)
+  const { kind, plan } = planned
+  if (divisionOf(planned, 0) === 'nothing') {
+    return kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)], shard.scanner), shard)
+      .members
+  }
   const parts = Array.from({ length: count }, (_, index): unknown => {
     const part: EventPart = { by: 'persons', index, count }
     return kind.partial(plan, { ...shard, part })
@@ -170,8 +178,9 @@ function compareStatistics(
   return compared
 }
 
-for (const set of SETS) {
-  t.test(`results agree with the slow evaluation: data set ${set.seed}`, async (t) => {
+for (const set of [...SETS, ...GROUP_SETS]) {
+  const skip = set.groups !== undefined && atFullDepth
+  t.test(`results agree with the slow evaluation: data set ${set.seed}`, { skip }, async (t) => {
     let statistics = 0
     const log = new PersonLog(t, t.testdir())
     const events = randomEvents(set)
@@ -192,6 +201,8 @@ for (const set of SETS) {
       const answer = membersOf(query, shard, counts[index % 2] ?? 1)
       differences.equal(answer['persons_set_aside'], naive.setAside, 'set aside')
       differences.equal(answer['persons_in_several_variants'], naive.several, 'several variants')
+      const ungrouped = setup.isByGroup === true ? naiveUngrouped(shown, setup) : undefined
+      differences.equal(answer['exposures_without_group'], ungrouped, 'without a group')
       compareSums(answer, naive, metric, set, differences)
       statistics += compareStatistics(answer, naive, metric, set, differences)
     }

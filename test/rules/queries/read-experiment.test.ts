@@ -32,6 +32,7 @@ t.test('an experiment needs a flag and variants', async (t) => {
       { key: 'a', rolloutPercentage: 30 },
     ],
     holdout: null,
+    groupTypeIndex: null,
     exposure: { event: null, multipleVariantHandling: 'exclude', filterTestAccounts: true },
     startMs: null,
     endMs: null,
@@ -76,6 +77,27 @@ t.test('a holdout is that of the experiment, or that of its flag', async (t) => 
     { id: 9, filters: [{ ...filter, variant: odd }] },
   ]) {
     t.throws(() => read({ ...LEAST, holdout }), { code: 'invalid_query' })
+  }
+})
+
+t.test('the group type is that of all conditions', async (t) => {
+  const withFilters = (filters: Json) =>
+    read({ ...LEAST, feature_flag: { key: 'checkout', filters } }).groupTypeIndex
+  const own = (index: unknown) => ({ properties: [], aggregation_group_type_index: index })
+  t.equal(withFilters({ groups: [{ properties: [] }], aggregation_group_type_index: 2 }), 2)
+  t.equal(withFilters({ aggregation_group_type_index: 0 }), 0, 'without conditions')
+  t.equal(withFilters({ groups: [own(1), own(1)] }), 1, 'of the conditions')
+  t.equal(withFilters({ groups: [own(null)], aggregation_group_type_index: 1 }), null)
+  for (const filters of [
+    { groups: [own(1), { properties: [] }] },
+    { groups: [own(null), own(1)], aggregation_group_type_index: 1 },
+    { aggregation_group_type_index: 5 },
+    { aggregation_group_type_index: -1 },
+    { aggregation_group_type_index: 0.5 },
+    { aggregation_group_type_index: '1' },
+    { aggregation_group_type_index: {} },
+  ]) {
+    t.throws(() => withFilters(filters), { code: 'invalid_query', message: /same group type/ })
   }
 })
 

@@ -43,6 +43,9 @@ export interface ExperimentServices extends FlagServices, OrganizationServices, 
 /** A request to one of these routes. */
 export type ExperimentCall = Call<ExperimentServices>
 
+/** The part of a request that makes a change in `projectId`. It need not be the project in the path. */
+type ChangingCall = Pick<ExperimentCall, 'request' | 'services' | 'projectId' | 'nowMs' | 'actor'>
+
 const UNKNOWN = 'The project has no such experiment.'
 
 /**
@@ -82,22 +85,23 @@ export function requireKeyEdit(call: ExperimentCall, key: string): void {
  * nothing can be written.
  */
 export async function changeExperiment(
-  { request, services, projectId, nowMs, actor }: ExperimentCall,
+  { request, services, projectId, nowMs, actor }: ChangingCall,
   change: ExperimentCommand,
 ): Promise<number> {
   const refusal = services.refusal()
   if (refusal !== null) throw refusal
   const command = { kind: 'experiment', change } as const
-  const { id } = await request.noting((audit) =>
-    services.queries.changeFlag({ projectId, actor, nowMs, command, audit }),
-  )
+  const { id } = await request.noting((entry) => {
+    const audit = entry === undefined ? undefined : { ...entry, projectId }
+    return services.queries.changeFlag({ projectId, actor, nowMs, command, audit })
+  })
   services.refresh()
   return id
 }
 
 /** Makes a change of an experiment, and returns the experiment after the change. */
 export async function changedExperiment(
-  call: ExperimentCall,
+  call: ChangingCall,
   change: ExperimentCommand,
 ): Promise<ExperimentView> {
   const id = await changeExperiment(call, change)
@@ -105,7 +109,10 @@ export async function changedExperiment(
 }
 
 /** Returns the JSON of an experiment. */
-export function presentExperiment(call: ExperimentCall, view: ExperimentView) {
+export function presentExperiment(
+  call: Pick<ExperimentCall, 'services' | 'projectId'>,
+  view: ExperimentView,
+) {
   return experimentBody(showingOf(call), view)
 }
 
@@ -119,7 +126,7 @@ export function presentSavedMetric(call: ExperimentCall, metric: SavedMetric) {
   return savedMetricBody(showingOf(call), metric)
 }
 
-function showingOf({ services, projectId }: ExperimentCall) {
+function showingOf({ services, projectId }: Pick<ExperimentCall, 'services' | 'projectId'>) {
   const { flags, directory } = services
   return {
     flagById: (id: number) => flags.flagById(projectId, id),

@@ -105,6 +105,14 @@ export const EXPERIMENT_ANSWER_MEMBERS = {
     'The number of persons who do not count, because they had several variants.',
   ),
   persons_in_several_variants: is.WHOLE,
+  aggregation_group_type_index: is.about(
+    is.WHOLE,
+    'The group type whose groups are counted in place of persons. Absent if persons are counted.',
+  ),
+  exposures_without_group: is.about(
+    is.WHOLE,
+    'The number of exposures that do not count, because they have no group of this type.',
+  ),
   sample_ratio_mismatch: is.object({ expected: is.mapOf(is.NUMBER), p_value: is.NUMBER }),
   sample_ratio: is.about(
     is.options({ is_mismatch: is.BOOLEAN, not_enough_data: is.TEXT }),

@@ -14,6 +14,7 @@ import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { SUMMARY } from '../flags/flag-schemas.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
+import { TAGS } from '../saved/saved-services.ts'
 
 const NAME = is.name(EXPERIMENT_NAME_CHARACTERS_MAX)
 const DESCRIPTION = is.nullable(is.text(EXPERIMENT_DESCRIPTION_CHARACTERS_MAX))
@@ -67,6 +68,10 @@ const PARAMETERS = is.named(
       feature_flag_variants: is.about(
         VARIANTS,
         'The variants. After the launch, these are the variants at the launch, and they cannot be changed.',
+      ),
+      aggregation_group_type_index: is.about(
+        is.nullable(is.WHOLE),
+        'The group type whose groups get the variants in place of persons. It is that of the flag.',
       ),
       rollout_percentage: is.about(
         is.nullable(is.NUMBER),
@@ -143,7 +148,7 @@ export const SAVED_METRIC = is.namedObject('ExperimentSavedMetric', {
   name: is.TEXT,
   description: is.nullable(is.TEXT),
   query: METRIC,
-  tags: is.about(is.list(is.TEXT), 'Always empty.'),
+  tags: is.list(is.TEXT),
   created_by: AUTHOR,
   created_at: is.TIME,
   updated_at: is.TIME,
@@ -153,12 +158,12 @@ const SAVED_QUERY = is.about(is.unchecked(METRIC), 'The metric. It gets a `uuid`
 /** A new saved metric in the body of a request. */
 export const SAVED_METRIC_DRAFT = is.named(
   'ExperimentSavedMetricDraft',
-  is.openObject({ name: NAME, query: SAVED_QUERY }, { description: DESCRIPTION }),
+  is.openObject({ name: NAME, query: SAVED_QUERY }, { description: DESCRIPTION, tags: TAGS }),
 )
 /** The changes of a saved metric in the body of a request. */
 export const SAVED_METRIC_CHANGES = is.named(
   'ExperimentSavedMetricChanges',
-  is.openObject({}, { name: NAME, description: DESCRIPTION, query: SAVED_QUERY }),
+  is.openObject({}, { name: NAME, description: DESCRIPTION, query: SAVED_QUERY, tags: TAGS }),
 )
 const LINK_METADATA = is.openObject({ type: is.choice(...LINK_TYPES) })
 const LINK = is.object({
@@ -273,6 +278,20 @@ export const COPIED = is.named(
     {},
     {
       feature_flag_key: is.about(is.TEXT, 'The default is the flag of the experiment itself.'),
+      name: NAME,
+    },
+  ),
+)
+/** The project to which an experiment is copied, with the flag key and the name of the copy, in the body of a request. */
+export const COPIED_TO_PROJECT = is.named(
+  'ExperimentCopyToProject',
+  is.openObject(
+    { target_team_id: is.about(is.WHOLE, 'Number of the project that gets the copy.') },
+    {
+      feature_flag_key: is.about(
+        is.TEXT,
+        'The default is the key of the flag of the experiment. A flag that the project has is used as it is.',
+      ),
       name: NAME,
     },
   ),

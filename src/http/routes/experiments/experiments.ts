@@ -11,6 +11,7 @@ import {
   type AnyRoute,
   type Call,
   done,
+  inAnyProject,
   inProject,
   type Resource,
   routesOf,
@@ -30,8 +31,10 @@ import {
   requireKeyEdit,
   visibleExperiment,
 } from './experiment-access.ts'
+import { copyToProject } from './experiment-copies.ts'
 import {
   COPIED,
+  COPIED_TO_PROJECT,
   ENDED,
   EXPERIMENT,
   EXPERIMENT_CHANGES,
@@ -152,6 +155,19 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         return presentExperiment(call, await changedExperiment(call, copy))
       },
     }),
+    route(
+      'POST',
+      ':id/copy_to_project/',
+      'copyExperimentToProject',
+      'Copies an experiment as a draft to another project, with its flag and its saved metrics.',
+      {
+        who: inAnyProject('experiment:write'),
+        body: COPIED_TO_PROJECT,
+        answers: { 201: done(EXPERIMENT) },
+        errors: ['unique'],
+        handle: (call) => copyToProject(call, () => call.body()),
+      },
+    ),
     route(
       'POST',
       ':id/create_exposure_cohort_for_experiment/',

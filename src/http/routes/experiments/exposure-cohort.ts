@@ -112,11 +112,15 @@ function exposedIds(call: ExperimentCall, view: ExperimentView): Promise<Uint32A
   if (flag === null) {
     throw refused('The flag of the experiment was removed, so its variants are unknown.')
   }
+  const experiment = definitionOf(view, flag)
+  if (experiment.groupTypeIndex !== null) {
+    throw refused('The experiment counts groups, and a cohort consists of persons.')
+  }
   const { directory }: Pick<PersonServices, 'directory'> = services
   const project = directory.projectById(projectId)
   const task = {
     projectId,
-    experiment: definitionOf(view, flag),
+    experiment,
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
     pathCleaningFilters: project?.pathCleaningFilters ?? [],

@@ -1,4 +1,5 @@
 /** The routes of saved metrics. Source: docs/compatibility/experiments.md, "Saved metrics". */
+import type { SavedMetricInput } from '../../../rules/experiments/edit/saved-metrics.ts'
 import type { SavedMetric } from '../../../rules/experiments/edit/stored-experiment.ts'
 import { inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
@@ -50,8 +51,8 @@ export const SAVED_METRIC_RESOURCE: Resource<ExperimentServices> = {
         // A machine of an older version has no table for saved metrics, so none is created while such a machine runs.
         const refusal = call.services.mixedRefusal()
         if (refusal !== null) throw refusal
-        const { name, description, query } = call.body()
-        const input = { name, description, query }
+        const { name, description, query, tags } = call.body()
+        const input = { name, description, query, tags }
         const id = await changeExperiment(call, { action: 'create_saved_metric', input })
         return metricOf(call, id)
       },
@@ -60,12 +61,13 @@ export const SAVED_METRIC_RESOURCE: Resource<ExperimentServices> = {
       says: 'Updates a saved metric, and the results of the experiments that use it.',
       body: SAVED_METRIC_CHANGES,
       errors: ['unique'],
-      async change(call, { id }) {
-        const { name, description, query } = call.body()
-        const input = { name, description, query }
-        await changeExperiment(call, { action: 'change_saved_metric', id, input })
-        return metricOf(call, id)
-      },
+      change: (call, { id }) => changed(call, id, call.body()),
+    },
+    put: {
+      says: 'Same as PATCH, but `name` and `query` are required.',
+      body: SAVED_METRIC_DRAFT,
+      errors: ['unique'],
+      change: (call, { id }) => changed(call, id, call.body()),
     },
     remove: {
       says: 'Removes a saved metric that no experiment uses.',
@@ -75,6 +77,16 @@ export const SAVED_METRIC_RESOURCE: Resource<ExperimentServices> = {
       },
     },
   }),
+}
+
+async function changed(
+  call: ExperimentCall,
+  id: number,
+  { name, description, query, tags }: SavedMetricInput,
+): Promise<SavedMetric> {
+  const input = { name, description, query, tags }
+  await changeExperiment(call, { action: 'change_saved_metric', id, input })
+  return metricOf(call, id)
 }
 
 function metricInPath(call: ExperimentCall): Promise<SavedMetric> {

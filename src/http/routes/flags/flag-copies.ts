@@ -201,14 +201,17 @@ function requireOrganization({ request, services }: FlagCall): void {
 }
 
 /** Returns true if the caller may use a project with this scope, at the level that the user has in this project. */
-function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
+export function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
   const { projectIds } = grant
   const isOpen = projectIds === 'all' || projectIds.includes(id)
   return isOpen && hasScope(scopesIn(grant, id), scope)
 }
 
 /** Returns the request as if it were made in another project. The user has the level that applies in that project. */
-function callIn({ services, nowMs, grant }: FlagCall, projectId: number) {
+export function callIn(
+  { services, nowMs, grant }: Pick<FlagCall, 'services' | 'nowMs' | 'grant'>,
+  projectId: number,
+) {
   return { services, nowMs, user: userOf(grantIn(grant, projectId)) }
 }
 

@@ -12,7 +12,7 @@ import {
 } from '../../queries/experiments/read-experiment.ts'
 import { QueryFields } from '../../queries/query-fields.ts'
 import type { ExperimentDefinition } from '../experiment-definition.ts'
-import { variantsOfFlag } from './flag-of-experiment.ts'
+import { countedGroupType, variantsOfFlag } from './flag-of-experiment.ts'
 import { linkedMetrics } from './saved-metrics.ts'
 import { countedKey, type ExperimentView, holdoutVariant } from './stored-experiment.ts'
 
@@ -31,6 +31,7 @@ export function definitionOf(view: ExperimentView, flag: Flag): ExperimentDefini
   const { experiment, holdout } = view
   const { fields } = experiment
   const variants = fields.variants ?? variantsOfFlag(flag)
+  const groupType = countedGroupType(fields, flag)
   const { baseline_variant_key: baseline, ...stats } = readable(
     'stats_config',
     fields.stats_config,
@@ -45,6 +46,7 @@ export function definitionOf(view: ExperimentView, flag: Flag): ExperimentDefini
       ...readable('parameters', fields.parameters, readStats),
       feature_flag_variants: variants,
     },
+    feature_flag: { filters: { aggregation_group_type_index: groupType } },
     holdout: holdout && {
       filters: [
         { variant: holdoutVariant(holdout.id), rollout_percentage: holdout.fields.percentage },

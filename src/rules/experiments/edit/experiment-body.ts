@@ -5,6 +5,7 @@ import type { UserFacts, UserSummary } from '../../access/user.ts'
 import { minimalFlagBody } from '../../flags/edit/flag-body.ts'
 import type { Flag } from '../../flags/types.ts'
 import { authorOf } from '../../saved/saved-bodies.ts'
+import { countedGroupType } from './flag-of-experiment.ts'
 import {
   type ExperimentView,
   type Holdout,
@@ -26,17 +27,23 @@ export function experimentBody(
   { experiment, holdout, savedMetrics }: ExperimentView,
 ): JsonObject {
   const { id, fields, isDeleted, createdById, createdAtMs, updatedAtMs } = experiment
-  const { flag_id, flag_key, variants, parameters, running_changes: changes, ...others } = fields
+  const { flag_id, flag_key, variants, group_type_index: _, ...others } = fields
+  const { parameters, running_changes: changes, ...shown } = others
   const { saved_metrics: links = [] } = fields
   const flag = showing.flagById(flag_id)
+  const groupType = countedGroupType(fields, flag)
   return {
     id,
-    ...others,
+    ...shown,
     feature_flag_key: flag_key ?? flag?.key ?? '',
     feature_flag: flag === null ? null : minimalFlagBody(flag),
     holdout: holdout === null ? null : holdoutBody(showing, holdout),
     exposure_cohort: fields.exposure_cohort ?? null,
-    parameters: { ...parameters, feature_flag_variants: variants ?? variantsShown(flag) },
+    parameters: {
+      ...parameters,
+      feature_flag_variants: variants ?? variantsShown(flag),
+      ...(groupType === null ? {} : { aggregation_group_type_index: groupType }),
+    },
     saved_metrics: links.flatMap((link) => {
       const saved = savedMetrics.find((one) => one.id === link.saved_metric)
       if (saved === undefined) return []
@@ -81,14 +88,14 @@ export function savedMetricBody(
   showing: Pick<ExperimentShowing, 'userById'>,
   { id, fields, createdById, createdAtMs, updatedAtMs }: SavedMetric,
 ) {
-  const { name, description, metric } = fields
+  const { name, description, metric, tags = [] } = fields
   const createdBy: UserSummary | null = authorOf(showing, createdById)
   return {
     id,
     name,
     description,
     query: metric,
-    tags: [],
+    tags,
     created_by: createdBy,
     created_at: timeText(createdAtMs),
     updated_at: timeText(updatedAtMs),

@@ -11,7 +11,10 @@ import type { Flag } from '../../flags/types.ts'
 import { readExposure, readStats } from '../../queries/experiments/read-experiment.ts'
 import { QueryFields } from '../../queries/query-fields.ts'
 import {
+  countedGroupType,
   draftFilters,
+  launchedWith,
+  requireSameGroupType,
   requireSameVariants,
   shippedFilters,
   variantsOfFlag,
@@ -97,6 +100,20 @@ export type ExperimentCommand =
       readonly id: number
       readonly feature_flag_key?: string | undefined
       readonly name?: string | undefined
+    }
+  | {
+      /** Creates the copy of an experiment of another project. */
+      readonly action: 'copy'
+      readonly input: ExperimentDraft
+      /** The name of the copy. If it is absent, the copy gets the name of `input` with an addition. */
+      readonly name?: string | undefined
+      /** The body that creates the flag if there is none with the key. Null if there was one. */
+      readonly flag: JsonObject | null
+      /** The saved metrics that the copy uses. Those that the project lacks are created. */
+      readonly savedMetrics: readonly {
+        readonly draft: SavedMetricDraft
+        readonly metadata: JsonObject
+      }[]
     }
   | {
       readonly action: 'set_exposure_cohort'
@@ -187,7 +204,7 @@ export function newExperiment(
     fields.stats_config,
     variants.map(({ key }) => key),
   )
-  return { ...fields, variants: fields.start_date === null ? null : variants }
+  return { ...fields, ...(fields.start_date === null ? {} : launchedWith(context.flag)) }
 }
 
 /**
@@ -211,8 +228,9 @@ export function changedExperiment(
   }
   const fields: Partial<ExperimentFields> = readFields(input, old, context)
   const after: ExperimentFields = { ...old, ...fields }
-  const lists = fields.metrics ?? fields.metrics_secondary ?? fields.saved_metrics
-  if (lists !== undefined) requireMetricRoom(after)
+  if ([...METRIC_LISTS, 'saved_metrics' as const].some((list) => fields[list] !== undefined)) {
+    requireMetricRoom(after)
+  }
   const wasDraft = statusOf(old) === 'draft'
   if (!wasDraft && after.start_date === null) {
     throw invalidInput('start_date', 'may not be removed. Reset the experiment with `reset/`')
@@ -228,7 +246,10 @@ export function changedExperiment(
     const detail = `The flag \`${flag.key}\` is deleted. Restore it before its experiment.`
     throw new ServiceError('invalid_input', detail, { attr: 'deleted' })
   }
-  if (old.variants !== null && isObject(parameters)) requireSameVariants(parameters, old.variants)
+  if (old.variants !== null && isObject(parameters)) {
+    requireSameVariants(parameters, old.variants)
+    requireSameGroupType(parameters, countedGroupType(old, flag))
+  }
   const filters = wasDraft ? draftFilters(flag, parameters ?? undefined, holdout) : null
   const isLaunching = wasDraft && after.start_date !== null
   const isStarting = statusOf(after) === 'running' && statusOf(old) !== 'running'
@@ -240,9 +261,8 @@ export function changedExperiment(
   // The flag of a draft may no longer have variants. The draft can then still be renamed or deleted, so the variants
   // are read only if they are needed.
   const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
-  const variants =
-    old.variants ??
-    (isComparing ? variantsOfFlag(filters === null ? flag : { ...flag, filters }) : null)
+  const changed = filters === null ? flag : { ...flag, filters }
+  const variants = old.variants ?? (isComparing ? variantsOfFlag(changed) : null)
   if (variants !== null) {
     requireBaseline(
       after.stats_config,
@@ -253,7 +273,7 @@ export function changedExperiment(
   return {
     fields: {
       ...fields,
-      ...(isLaunching && variants !== null ? { variants } : {}),
+      ...(isLaunching ? launchedWith(changed) : {}),
       ...(isDeleting && after.start_date !== null ? { flag_key: counted } : {}),
       ...(spoiled.length === 0 ? {} : { running_changes: withChanges(old, spoiled, context) }),
     },
@@ -282,13 +302,12 @@ export function stepOf(
       if (fields.start_date !== null)
         throw refused('The experiment was already launched. To start it again, reset it first.')
       requireFlag(flag)
-      const variants = variantsOfFlag(flag)
       requireBaseline(
         fields.stats_config,
-        variants.map(({ key }) => key),
+        variantsOfFlag(flag).map(({ key }) => key),
       )
       return {
-        fields: { start_date: timeText(nowMs), variants },
+        fields: { start_date: timeText(nowMs), ...launchedWith(flag) },
         flag: { active: true, note: `Launch of ${named(before)}.` },
       }
     }
@@ -323,6 +342,7 @@ export function stepOf(
           conclusion: null,
           conclusion_comment: null,
           variants: null,
+          group_type_index: null,
           exposure_cohort: null,
           flag_key: null,
           running_changes: [],
@@ -424,10 +444,14 @@ function readFields(
 }
 
 /**
- * Returns the parameters without the variants. The variants are stored in the flag and, after the launch, in a field of
- * their own.
+ * Returns the parameters without the variants and the group type. These are stored in the flag and, after the launch, in
+ * fields of their own.
  */
-function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): JsonObject {
+function parametersOf({
+  feature_flag_variants: _,
+  aggregation_group_type_index: __,
+  ...others
+}: JsonObject): JsonObject {
   for (const name of [
     'minimum_detectable_effect',
     'recommended_sample_size',

@@ -5,11 +5,13 @@
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
+import { groupTypeOf } from '../../flags/group-type.ts'
 import type { Flag } from '../../flags/types.ts'
 import { STORED_VARIANTS_MAX } from './limits.ts'
 import {
   countedKey,
   type Experiment,
+  type ExperimentFields,
   type FlagVariant,
   type Holdout,
   type RunningChange,
@@ -24,6 +26,8 @@ const DEFAULT_VARIANTS: readonly FlagVariant[] = [
   { key: 'test', rollout_percentage: 50 },
 ]
 const EVERYBODY = 100
+/** The conditions of a flag that is on for everyone. */
+export const EVERYONE = [{ properties: [], rollout_percentage: EVERYBODY }]
 const SHIPPED = /^Serves .* to everybody since the end of the experiment\.$/s
 
 /**
@@ -47,19 +51,15 @@ export function variantsIn(parameters: JsonObject): readonly FlagVariant[] | nul
  * Returns the variants of a flag. Throws 400 whose `attr` is `feature_flag_key` if the flag cannot have an experiment.
  */
 export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
-  const { multivariate, aggregation_group_type_index: common = null } = filters
+  const { multivariate } = filters
   const attr = 'feature_flag_key'
   const found = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
   if (found.length === 0) {
     const detail = `The flag \`${key}\` has no variants. Add the variant \`${CONTROL}\` and at least one more, or choose a key that no flag has.`
     throw new ServiceError('invalid_input', detail, { attr })
   }
-  const conditions = objectsOf(filters['groups'])
-  const isByGroup = [{ aggregation_group_type_index: common }, ...conditions].some(
-    (one) => (one['aggregation_group_type_index'] ?? null) !== null,
-  )
-  if (isByGroup) {
-    const detail = `The flag \`${key}\` has a value for each group, but experiments count persons. Choose a flag without a group type.`
+  if (groupTypeOf(filters) === undefined) {
+    const detail = `The conditions of the flag \`${key}\` have different group types, so neither persons nor groups can be counted. Give all conditions the same group type.`
     throw new ServiceError('invalid_input', detail, { attr })
   }
   // The rules of flags ensure that every variant has a key.
@@ -72,6 +72,42 @@ export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
   return variants
 }
 
+/** Returns the variants and the group type that an experiment has from its launch on. Throws the same errors. */
+export function launchedWith(
+  flag: Flag,
+): Pick<ExperimentFields, 'variants'> & { readonly group_type_index: number | null } {
+  return { variants: variantsOfFlag(flag), group_type_index: groupTypeOf(flag.filters) ?? null }
+}
+
+/** Returns the index of the group type whose groups an experiment counts, or null if it counts persons. */
+export function countedGroupType(
+  { variants, group_type_index: atLaunch = null }: ExperimentFields,
+  flag: Flag | null,
+): number | null {
+  return variants === null ? (groupTypeOf(flag?.filters ?? {}) ?? null) : atLaunch
+}
+
+/**
+ * Returns the index of the group type in `parameters`, null for persons, or undefined if there is none. Throws 400 whose
+ * `attr` is `parameters`.
+ */
+function groupTypeIn({
+  aggregation_group_type_index: index,
+}: JsonObject): number | null | undefined {
+  if (index === undefined) return undefined
+  const type = groupTypeOf({ aggregation_group_type_index: index })
+  if (type !== undefined) return type
+  throw invalid('needs a whole number from 0 to 4, or null, as `aggregation_group_type_index`')
+}
+
+/** Throws 400 if a body names another group type than `groupType`. */
+export function requireSameGroupType(parameters: JsonObject, groupType: number | null): void {
+  const wanted = groupTypeIn(parameters)
+  if (wanted === undefined || wanted === groupType) return
+  const own = groupType === null ? 'persons' : `the groups of type ${groupType}`
+  throw invalid(`may not change \`aggregation_group_type_index\`: the flag is decided for ${own}`)
+}
+
 /** Returns the request body that creates the flag of a new experiment. */
 export function flagBodyOf(
   experiment: { readonly name: string; readonly key: string; readonly isLaunched: boolean },
@@ -79,13 +115,8 @@ export function flagBodyOf(
   holdout: Holdout | null,
 ): JsonObject {
   const { rollout_percentage: rollout, feature_flag_payloads: payloads } = parameters
-  const { aggregation_group_type_index: group = null, ensure_experience_continuity: continuity } =
-    parameters
-  if (group !== null) {
-    throw invalid(
-      'may not have an `aggregation_group_type_index`, because experiments count persons',
-    )
-  }
+  const { ensure_experience_continuity: continuity } = parameters
+  const groupType = groupTypeIn(parameters) ?? null
   const variants = variantsIn(parameters) ?? DEFAULT_VARIANTS
   return {
     key: experiment.key,
@@ -95,6 +126,7 @@ export function flagBodyOf(
     filters: {
       groups: [{ properties: [], rollout_percentage: rolloutIn(rollout) ?? EVERYBODY }],
       multivariate: { variants },
+      ...(groupType === null ? {} : { aggregation_group_type_index: groupType }),
       ...(isObject(payloads) ? { payloads } : {}),
       ...(holdout === null ? {} : holdoutFilters(holdout)),
     },
@@ -147,7 +179,7 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
 }
 
 /** Returns whether a condition was made by `shippedFilters` and is still unchanged. */
-function isShipped(condition: JsonObject): boolean {
+export function isShipped(condition: JsonObject): boolean {
   const { properties, rollout_percentage: rollout, description, ...others } = condition
   const isForAll = rollout === EVERYBODY && Array.isArray(properties) && properties.length === 0
   return (
@@ -169,9 +201,12 @@ export function draftFilters(
 ): JsonObject | null {
   const variants = parameters === undefined ? null : variantsIn(parameters)
   const rollout = parameters === undefined ? null : rolloutIn(parameters['rollout_percentage'])
+  const groupType = parameters === undefined ? undefined : groupTypeIn(parameters)
+  const isSameType = groupType === undefined || groupType === groupTypeOf(flag.filters)
   const [first, ...others] = objectsOf(flag.filters['groups'])
   const filters = {
     ...flag.filters,
+    ...(isSameType ? {} : { aggregation_group_type_index: groupType }),
     ...(variants === null ? {} : { multivariate: { variants } }),
     ...(rollout === null || first === undefined
       ? {}

@@ -16,7 +16,7 @@ import type {
 } from './stored-experiment.ts'
 
 /** The ways in which an experiment can use a saved metric. */
-export const LINK_TYPES = ['primary', 'secondary'] as const
+export const LINK_TYPES = ['primary', 'secondary', 'guard'] as const
 
 /** One of `LINK_TYPES`. */
 export type LinkType = (typeof LINK_TYPES)[number]
@@ -26,6 +26,7 @@ export interface SavedMetricInput {
   readonly name?: string | undefined
   readonly description?: string | null | undefined
   readonly query?: unknown
+  readonly tags?: readonly string[] | undefined
 }
 
 /** The members of a body that creates a saved metric. */
@@ -54,22 +55,23 @@ export interface LinkContext {
 
 /** Returns the fields of a new saved metric. Throws 400. */
 export function newSavedMetric(
-  { name, description = null, query }: SavedMetricDraft,
+  { name, description = null, query, tags = [] }: SavedMetricDraft,
   { others, nowMs, uuid }: SavedMetricContext,
 ): SavedMetricFields {
   requireOwnName(name, others)
   // The metric always gets a new UUID, because a client may send a copy of a metric with the UUID of the original.
-  return { name, description, metric: metricIn(query, uuid(), nowMs) }
+  return { name, description, metric: metricIn(query, uuid(), nowMs), tags }
 }
 
 /** Returns the fields that a body changes. A metric keeps its UUID. Throws 400. */
 export function changedSavedMetric(
   { fields: before }: SavedMetric,
-  { name, description, query }: SavedMetricInput,
+  { name, description, query, tags }: SavedMetricInput,
   { others, nowMs }: SavedMetricContext,
 ): Partial<SavedMetricFields> {
   if (name !== undefined) requireOwnName(name, others)
-  return given({ name, description, metric: query === undefined ? undefined : changedQuery() })
+  const metric = query === undefined ? undefined : changedQuery()
+  return given({ name, description, metric, tags })
 
   function changedQuery(): JsonObject {
     const own = String(before.metric['uuid'])
@@ -90,9 +92,8 @@ export function linksIn(
 ): readonly MetricLink[] {
   const list = found ?? []
   if (!Array.isArray(list)) throw invalid('must be a list or null')
-  if (list.length > 2 * METRICS_OF_LIST_MAX) {
-    throw invalid(`may have at most ${2 * METRICS_OF_LIST_MAX} saved metrics`)
-  }
+  const countMax = LINK_TYPES.length * METRICS_OF_LIST_MAX
+  if (list.length > countMax) throw invalid(`may have at most ${countMax} saved metrics`)
   if (JSON.stringify(list).length > EXPERIMENT_MEMBER_UNITS_MAX) {
     throw invalid(`may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
   }
@@ -113,18 +114,19 @@ export function linksIn(
 
 /** Returns how an experiment uses a saved metric. */
 export function linkType({ metadata }: Pick<MetricLink, 'metadata'>): LinkType {
-  return metadata['type'] === 'secondary' ? 'secondary' : 'primary'
+  return LINK_TYPES.find((type) => type === metadata['type']) ?? 'primary'
 }
 
 /**
- * Throws 400 if an experiment has too many primary or secondary metrics, counting its own and its saved metrics
+ * Throws 400 if an experiment has too many primary, secondary or guard metrics, counting its own and its saved metrics
  * together.
  */
 export function requireMetricRoom(fields: ExperimentFields): void {
-  const { metrics, metrics_secondary, saved_metrics: links = [] } = fields
+  const { metrics, metrics_secondary, metrics_guard, saved_metrics: links = [] } = fields
   for (const [type, own] of [
     ['primary', metrics],
     ['secondary', metrics_secondary],
+    ['guard', metrics_guard],
   ] as const) {
     const linked = links.filter((link) => linkType(link) === type).length
     if (linked === 0 || own.length + linked <= METRICS_OF_LIST_MAX) continue
@@ -188,7 +190,7 @@ function linkIn(found: unknown): { readonly id: number; readonly metadata: JsonO
   if (metadata === null) return { id, metadata: { type: 'primary' } }
   const type = isObject(metadata) ? metadata['type'] : null
   if (!isObject(metadata) || !LINK_TYPES.some((one) => one === type)) {
-    throw invalid('needs primary or secondary as `metadata.type`')
+    throw invalid('needs primary, secondary or guard as `metadata.type`')
   }
   return { id, metadata }
 }

@@ -50,7 +50,7 @@ export interface MetricLink {
   readonly id: number
   /** The number of the saved metric. */
   readonly saved_metric: number
-  /** The member `type` of the metadata is `primary` or `secondary`. */
+  /** The member `type` of the metadata is `primary`, `secondary` or `guard`. */
   readonly metadata: JsonObject
   readonly created_at: string
 }
@@ -74,6 +74,11 @@ export interface ExperimentFields {
   readonly parameters: JsonObject
   /** The variants that the experiment was launched with. Null for a draft, which has the variants of its flag. */
   readonly variants: readonly FlagVariant[] | null
+  /**
+   * The index of the group type for whose groups the flag was decided at the launch. If it is absent or null, it was
+   * decided for persons. A draft has that of its flag.
+   */
+  readonly group_type_index?: number | null
   readonly metrics: readonly JsonObject[]
   readonly metrics_secondary: readonly JsonObject[]
   readonly metrics_guard: readonly JsonObject[]
@@ -105,6 +110,8 @@ export interface SavedMetricFields {
   readonly description: string | null
   /** The metric, with a UUID of its own. */
   readonly metric: JsonObject
+  /** Absent in saved metrics that were stored before they had tags. */
+  readonly tags?: readonly string[]
 }
 
 /** An experiment. */

@@ -174,6 +174,12 @@ function exposureMembers(
     exposed_persons: Object.fromEntries(keys.map((key, index) => [key, persons[index] ?? 0])),
     persons_set_aside: facts.isFirstSeen ? 0 : several,
     persons_in_several_variants: several,
+    ...(facts.groupTypeIndex === null
+      ? {}
+      : {
+          aggregation_group_type_index: facts.groupTypeIndex,
+          exposures_without_group: rows.ungrouped,
+        }),
     // PostHog leaves this member out if there are too few persons.
     ...(lacksData(ratio) ? {} : { sample_ratio_mismatch: mismatchOf(ratio) }),
     sample_ratio: lacksData(ratio)

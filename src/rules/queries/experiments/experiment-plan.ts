@@ -51,6 +51,8 @@ export interface ExposurePlan {
   readonly variantKey: string
   /** The keys of the variants. The baseline comes first, and the variant of a holdout comes last. */
   readonly variants: readonly string[]
+  /** The index of the group type whose groups are counted in place of persons. Null for persons. */
+  readonly groupTypeIndex: number | null
   /**
    * The filter that excludes test accounts, from exposures and from the events of metrics. Null means no restriction.
    */
@@ -142,6 +144,8 @@ export interface ExperimentFacts {
   readonly variants: readonly ExperimentVariant[]
   readonly holdout: ExperimentDefinition['holdout']
   readonly isFirstSeen: boolean
+  /** See `ExposurePlan`. */
+  readonly groupTypeIndex: number | null
   readonly startMs: number
   readonly endMs: number | null
   /** False after the end of the experiment. */
@@ -253,11 +257,11 @@ function factsOf(
   experiment: ExperimentDefinition,
   { nowMs }: QueryContext,
 ): ExperimentFacts | null {
-  const { variants, holdout, exposure, startMs, endMs, stats } = experiment
+  const { variants, holdout, groupTypeIndex, exposure, startMs, endMs, stats } = experiment
   if (startMs === null) return null
   const isFirstSeen = exposure.multipleVariantHandling === 'first_seen'
   const isRunning = endMs === null || endMs > nowMs
-  return { variants, holdout, isFirstSeen, startMs, endMs, isRunning, stats }
+  return { variants, holdout, isFirstSeen, groupTypeIndex, startMs, endMs, isRunning, stats }
 }
 
 function variantKeys({ variants, holdout }: ExperimentDefinition): readonly string[] {
@@ -270,7 +274,7 @@ function readExposurePlan(
   startMs: number,
   context: QueryContext,
 ): ExposurePlan {
-  const { flagKey, exposure, endMs } = experiment
+  const { flagKey, groupTypeIndex, exposure, endMs } = experiment
   const { timezone, nowMs } = context
   const variants = variantKeys(experiment)
   const { event } = exposure
@@ -292,6 +296,7 @@ function readExposurePlan(
     match: { ...match, filter },
     variantKey,
     variants,
+    groupTypeIndex,
     filter: tests,
     range: {
       fromMs: startMs,

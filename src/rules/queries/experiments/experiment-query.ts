@@ -3,7 +3,7 @@
  * persons were exposed on each day. The events of both can be divided by persons. The result of a part has one row for
  * each exposed person. Source: docs/compatibility/queries.md, "ExperimentQuery" and "ExperimentExposureQuery".
  */
-import type { QueryKind, QueryShard } from '../query-kind.ts'
+import type { Division, QueryKind, QueryShard } from '../query-kind.ts'
 import { experimentPage, exposurePage } from './experiment-answer.ts'
 import {
   type CountedMetric,
@@ -28,7 +28,7 @@ import {
 
 /** The kind for results of experiments. */
 export const EXPERIMENT_QUERY: QueryKind<ExperimentPlan, PersonRows> = {
-  dividedBy: 'persons',
+  dividedBy: ({ exposure }) => divisionOf(exposure),
   plan: planExperiment,
   rangeOf: rangeOfPlan,
   partPlan: ({ exposure, metrics }) => [exposure, metrics.map(({ counted }) => counted)],
@@ -46,7 +46,7 @@ export const EXPERIMENT_QUERY: QueryKind<ExperimentPlan, PersonRows> = {
 
 /** The kind for exposures over time. */
 export const EXPERIMENT_EXPOSURE_QUERY: QueryKind<ExposureQueryPlan, PersonRows> = {
-  dividedBy: 'persons',
+  dividedBy: ({ exposure }) => (exposure === null ? 'persons' : divisionOf(exposure)),
   plan: planExposures,
   rangeOf: ({ exposure }) => exposure?.range ?? NO_RANGE,
   partPlan: ({ exposure }) => [exposure],
@@ -60,12 +60,18 @@ export const EXPERIMENT_EXPOSURE_QUERY: QueryKind<ExposureQueryPlan, PersonRows>
   page: (plan, whole, { scanner }) => exposurePage(plan, whole, scanner),
 }
 
+/** The events of a group belong to several persons, so the events of an experiment with groups are not divided. */
+function divisionOf({ groupTypeIndex }: ExposurePlan): Division {
+  return groupTypeIndex === null ? 'persons' : 'nothing'
+}
+
 const NO_RANGE = { fromMs: 0, toMs: -1 }
 const NO_ROWS: PersonRows = {
   persons: new Uint32Array(0),
   variants: new Uint8Array(0),
   columns: [],
   latestMs: 0,
+  ungrouped: 0,
 }
 
 function metricColumns(
@@ -91,7 +97,7 @@ function metricColumns(
 }
 
 function rowsOf(exposed: ExposedPersons, columns: readonly Numbers[]): PersonRows {
-  const { count, persons, variants, firstMs } = exposed
+  const { count, persons, variants, firstMs, ungrouped } = exposed
   let latestMs = 0
   for (let row = 0; row < count; row++) latestMs = Math.max(latestMs, firstMs[row] ?? 0)
   return inOwnRows({
@@ -99,5 +105,6 @@ function rowsOf(exposed: ExposedPersons, columns: readonly Numbers[]): PersonRow
     variants: variants.slice(0, count),
     columns,
     latestMs,
+    ungrouped,
   })
 }

@@ -1,12 +1,14 @@
 /**
  * Finds the persons who are exposed to an experiment: when each person was first exposed, to which variant, and whether
  * to several variants. Persons are numbered without gaps in the order in which they are found; this number is called
- * their row. Source: docs/EXPERIMENTS.md, "Who counts".
+ * their row. If the flag of the experiment is decided for groups, groups take the place of persons. Source:
+ * docs/EXPERIMENTS.md, "Who counts".
  */
+import { getOrAdd } from '../../../base/maps.ts'
 import type { EventColumns, EventPart } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { propertyText } from '../../filters/property-text.ts'
-import { type QueryShard, scanShardChunks } from '../query-kind.ts'
+import { type QueryScan, type QueryShard, scanShard, scanShardChunks } from '../query-kind.ts'
 import type { ExposurePlan } from './experiment-plan.ts'
 
 /**
@@ -16,12 +18,15 @@ import type { ExposurePlan } from './experiment-plan.ts'
 export const SEVERAL_VARIANTS = 0x80
 
 const ROWS_START = 1024
+const NO_GROUPS = { ids: new Uint32Array(0), values: [] }
 const WHOLE_PART = { by: 'persons', index: 0, count: 1 } as const
 
-/** The exposed persons of a part, in parallel lists by row. */
+/** The exposed persons of a part, or the exposed groups, in parallel lists by row. */
 export class ExposedPersons {
   /** The number of persons. The lists have spare capacity after this index. */
   count = 0
+  /** The number of exposures that were left out because they have no group. */
+  ungrouped = 0
   persons = new Uint32Array(ROWS_START)
   /** The time of the first exposure, in milliseconds. */
   firstMs = new Float64Array(ROWS_START)
@@ -29,16 +34,86 @@ export class ExposedPersons {
   variants = new Uint8Array(ROWS_START)
   readonly #part: { readonly index: number; readonly count: number }
   readonly #personEnd: number
-  /** For each person of the part (see `EventPart`), the row plus one. 0 means that the person is not exposed. */
-  readonly #rows: Uint32Array
+  readonly #groupTypeIndex: number | null
+  /** The number of each group with an exposure, by its key. The numbers begin with 1. */
+  readonly #groups = new Map<string, number>()
+  /** For each person of the part (see `EventPart`), or for each group, the row plus one. 0 means not exposed. */
+  #rows: Uint32Array
   #sequences = new Uint32Array(ROWS_START)
   #rowsOfChunk = new Int32Array(ROWS_START)
 
-  /** `personEnd` is one more than the largest person number. */
-  constructor(personEnd: number, part: EventPart | null) {
+  /** `personEnd` is one more than the largest person number. With a `groupTypeIndex`, groups take the place of persons. */
+  constructor(personEnd: number, part: EventPart | null, groupTypeIndex: number | null) {
     this.#part = part?.by === 'persons' ? part : WHOLE_PART
     this.#personEnd = personEnd
-    this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
+    this.#groupTypeIndex = groupTypeIndex
+    const count = groupTypeIndex === null ? Math.ceil(personEnd / this.#part.count) : ROWS_START
+    this.#rows = new Uint32Array(count + 1)
+  }
+
+  /**
+   * Passes the events of those exposed persons whose rows `isTaken` accepts to `visit`, chunk by chunk. In an
+   * experiment with groups, the column `persons` contains the numbers of groups, and 0 for an event to leave out.
+   * Throws the same errors as `EventScanner.scan`.
+   */
+  scanChunks(
+    shard: QueryShard,
+    scan: QueryScan,
+    visit: (chunk: EventColumns) => void,
+    isTaken: (row: number) => boolean = () => true,
+  ): void {
+    const within = this.#shardOf(shard, isTaken)
+    const grouped = this.#grouped(this.#groupOf(isTaken))
+    scanShardChunks(within, this.#withGroups(scan), (chunk) => visit(grouped(chunk)))
+  }
+
+  /** Returns the same events as `scanChunks` at once. */
+  scan(shard: QueryShard, scan: QueryScan, isTaken: (row: number) => boolean): EventColumns {
+    const columns = scanShard(this.#shardOf(shard, isTaken), this.#withGroups(scan))
+    return this.#grouped(this.#groupOf(isTaken))(columns)
+  }
+
+  /** Finds the exposures. `scan` reads the value of the variant, and `variantOf` is that of `#add`. */
+  find(shard: QueryShard, scan: QueryScan, variantOf: (value: unknown) => number): void {
+    const grouped = this.#grouped((key) => getOrAdd(this.#groups, key, () => this.#groups.size + 1))
+    scanShardChunks(shard, this.#withGroups(scan), (chunk) => {
+      this.#add(grouped(chunk), Uint8Array.from(chunk.values[0]?.values ?? [], variantOf))
+    })
+  }
+
+  /** Returns a function that maps the key of a group to its number, or to 0 if its row is not taken. */
+  #groupOf(isTaken: (row: number) => boolean): (key: string) => number {
+    return (key) => {
+      const group = this.#groups.get(key) ?? 0
+      const row = (this.#rows[group] ?? 0) - 1
+      return row >= 0 && isTaken(row) ? group : 0
+    }
+  }
+
+  /** Returns the scan with the group of each event as its last value. */
+  #withGroups(scan: QueryScan): QueryScan {
+    if (this.#groupTypeIndex === null) return scan
+    const group = { kind: 'group_key', typeIndex: this.#groupTypeIndex } as const
+    // The positions of values must be the same in all chunks, because the number of each group is looked up once.
+    return { ...scan, values: [...(scan.values ?? []), group], areValuesLocal: false }
+  }
+
+  /**
+   * Returns a function that replaces the persons in the columns of one scan by the numbers of groups, if groups are
+   * counted.
+   */
+  #grouped(groupOf: (key: string) => number): (columns: EventColumns) => EventColumns {
+    if (this.#groupTypeIndex === null) return (columns) => columns
+    /** The number of the group for each position in the values of the scan. */
+    const groups: number[] = []
+    return (columns) => {
+      const { ids, values } = columns.values.at(-1) ?? NO_GROUPS
+      for (let position = groups.length; position < values.length; position++) {
+        const key = propertyText(values[position])
+        groups.push(key === '' ? 0 : groupOf(key))
+      }
+      return { ...columns, persons: ids.map((position) => groups[position] ?? 0) }
+    }
   }
 
   /** Returns the row of each event's person, or -1 if the person is not exposed. The next call overwrites the list. */
@@ -56,9 +131,11 @@ export class ExposedPersons {
   /**
    * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. The persons
    * are passed as `part.among`. If they were passed as the `persons` of a scan, its result would not be cached, because
-   * such a set usually depends on properties of persons, which may change. This set depends only on events.
+   * such a set usually depends on properties of persons, which may change. This set depends only on events. If groups
+   * are counted, the shard contains all events.
    */
-  shardOf(shard: QueryShard, isTaken: (row: number) => boolean = () => true): QueryShard {
+  #shardOf(shard: QueryShard, isTaken: (row: number) => boolean): QueryShard {
+    if (this.#groupTypeIndex !== null) return shard
     const among = new Uint8Array(this.#personEnd)
     for (let row = 0; row < this.count; row++) {
       if (isTaken(row)) among[this.persons[row] ?? 0] = 1
@@ -70,18 +147,23 @@ export class ExposedPersons {
    * Adds the exposures among the events of one chunk of a scan. `variantOf` maps each value of the column to the number
    * of its variant, or to 0 if the value is no variant.
    */
-  add(
+  #add(
     { count, persons, timesMs, sequences, values: [column] }: EventColumns,
     variantOf: Uint8Array,
   ) {
     if (column === undefined) return
     this.#reserve(count)
+    this.#rows = withRoom(this.#rows, this.#groups.size)
     const rows = this.#rows
     const { index: first, count: parts } = this.#part
     for (let index = 0; index < count; index++) {
       const variant = variantOf[column.ids[index] ?? 0] ?? 0
       if (variant === 0) continue
       const person = persons[index] ?? 0
+      if (person === 0) {
+        this.ungrouped++
+        continue
+      }
       // A part by persons contains every `parts`-th person.
       const slot = (person - first) / parts
       const row = (rows[slot] ?? 0) - 1
@@ -127,20 +209,20 @@ export class ExposedPersons {
 
 /** Finds the exposed persons of a part of the events. Throws the same errors as `EventScanner.scan`. */
 export function exposedPersons(
-  { match, variantKey, variants, filter, range }: ExposurePlan,
+  { match, variantKey, variants, groupTypeIndex, filter, range }: ExposurePlan,
   shard: QueryShard,
 ): ExposedPersons {
   const { scanner, context, part } = shard
   const personEnd = scanner.extent(context.projectId).lastPerson + 1
-  const exposed = new ExposedPersons(personEnd, part)
+  const exposed = new ExposedPersons(personEnd, part, groupTypeIndex)
   const { fromMs, toMs } = range
   if (fromMs > toMs) return exposed
   const variantOf = (value: unknown): number => variants.indexOf(propertyText(value)) + 1
   const values = [{ kind: 'event_property', key: variantKey }] as const
-  scanShardChunks(
+  exposed.find(
     shard,
     { fromMs, toMs, filter, series: [match], values, areValuesLocal: true, order: 'unsorted' },
-    (chunk) => exposed.add(chunk, Uint8Array.from(chunk.values[0]?.values ?? [], variantOf)),
+    variantOf,
   )
   scanner.releaseResults()
   return exposed

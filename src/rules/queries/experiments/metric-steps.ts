@@ -6,7 +6,7 @@
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import { PacedLimits } from '../paced-limits.ts'
-import { type QueryShard, scanShard, scanShardChunks } from '../query-kind.ts'
+import type { QueryShard } from '../query-kind.ts'
 import {
   type CountedMetric,
   type ExposurePlan,
@@ -115,8 +115,8 @@ function edgeMoments(
   const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
   const reachMs = windowMs ?? Number.POSITIVE_INFINITY
   const toMs = range.toMs + (windowMs ?? 0)
-  scanShardChunks(
-    exposed.shardOf(shard, isTaken),
+  exposed.scanChunks(
+    shard,
     { fromMs: range.fromMs, toMs, filter, series: [match], order: 'unsorted' },
     (chunk) => {
       const rows = exposed.rowsOf(chunk)
@@ -139,6 +139,7 @@ function edgeMoments(
         sequences[row] = sequence
       }
     },
+    isTaken,
   )
   shard.scanner.releaseResults()
   return { timesMs, sequences }
@@ -162,13 +163,14 @@ function keepStrict(
   const { filter, range, match } = exposure
   const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
   const reachMs = windowMs ?? Number.POSITIVE_INFINITY
-  const columns = scanShard(exposed.shardOf(shard, isOpen), {
+  const scan = {
     fromMs: range.fromMs,
     toMs: range.toMs + (windowMs ?? 0),
     filter,
     series: [...steps, match, EVERY_EVENT],
     order: 'unsorted',
-  })
+  } as const
+  const columns = exposed.scan(shard, scan, isOpen)
   const { timesMs, seriesMasks } = columns
   const persons = rowsByActor(columns.persons, columns.count)
   orderRows(persons, columns, shard.scanner)
@@ -224,8 +226,8 @@ function unorderedSteps(
     const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
     const reachMs = windowMs ?? Number.POSITIVE_INFINITY
     const toMs = range.toMs + (windowMs ?? 0)
-    scanShardChunks(
-      exposed.shardOf(shard),
+    exposed.scanChunks(
+      shard,
       { fromMs: range.fromMs, toMs, filter, series: steps, order: 'any' },
       (chunk) => {
         const rows = exposed.rowsOf(chunk)
@@ -282,8 +284,8 @@ export function metricReturns(
   const { filter, range } = exposure
   const toMs = range.toMs + tailMs(counted)
   for (let row = 0; row < count; row++) states[row] = isStarted(row) ? STARTED : NOT_STARTED
-  scanShardChunks(
-    exposed.shardOf(shard, isStarted),
+  exposed.scanChunks(
+    shard,
     { fromMs: range.fromMs, toMs, filter, series: [completion], order: 'unsorted' },
     (chunk) => {
       const rows = exposed.rowsOf(chunk)
@@ -296,6 +298,7 @@ export function metricReturns(
         if (distance(timeMs, row)) states[row] = RETURNED
       }
     },
+    isStarted,
   )
   shard.scanner.releaseResults()
   return states

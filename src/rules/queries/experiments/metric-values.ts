@@ -5,7 +5,7 @@
 import type { EventColumns, ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
-import { type QueryScan, type QueryShard, scanShardChunks } from '../query-kind.ts'
+import type { QueryScan, QueryShard } from '../query-kind.ts'
 import type { CountedSource, ExposurePlan } from './experiment-plan.ts'
 import type { ExposedPersons } from './exposed-persons.ts'
 
@@ -57,7 +57,7 @@ export function metricValues(
       order: 'any',
     }
     let kept = new Int32Array(0)
-    scanShardChunks(exposed.shardOf(shard), scan, (chunk) => {
+    exposed.scanChunks(shard, scan, (chunk) => {
       const [column] = chunk.values
       const values =
         column === undefined ? NO_VALUES : source.key === null ? column.ids : numbersOf(column)

@@ -5,7 +5,7 @@ import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 /** A list of numbers. */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-/** The exposed persons, one row for each. It is plain data that may cross threads. */
+/** The exposed persons or groups, one row for each. It is plain data that may cross threads. */
 export interface PersonRows {
   readonly persons: Uint32Array
   /** See `SEVERAL_VARIANTS` of exposed-persons.ts. */
@@ -14,6 +14,8 @@ export interface PersonRows {
   readonly columns: readonly Numbers[]
   /** The time of the latest first exposure, in milliseconds. 0 if nobody is exposed. */
   readonly latestMs: number
+  /** The number of exposures without a group. 0 if persons are counted. */
+  readonly ungrouped: number
 }
 
 /**
@@ -32,12 +34,13 @@ export function compacted(numbers: Float64Array): Numbers {
 }
 
 /** Marks all lists of a part as safe to transfer. A part for another thread is then transferred and not copied. */
-export function inOwnRows({ persons, variants, columns, latestMs }: PersonRows): PersonRows {
+export function inOwnRows(rows: PersonRows): PersonRows {
+  const { persons, variants, columns } = rows
   return {
+    ...rows,
     persons: inOwnMemory(persons),
     variants: inOwnMemory(variants),
     columns: columns.map((column) => inOwnMemory(column)),
-    latestMs,
   }
 }
 
@@ -53,6 +56,7 @@ export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): P
     variants: joined(parts.map(({ variants }) => variants)) as Uint8Array,
     columns: (first?.columns ?? []).map((_, column) => columnsOf(column)),
     latestMs: Math.max(0, ...parts.map(({ latestMs }) => latestMs)),
+    ungrouped: parts.reduce((sum, { ungrouped }) => sum + ungrouped, 0),
   }
 }
 
@@ -60,18 +64,15 @@ export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): P
  * Returns the rows without the rows of some persons. `marks` contains 1 at the person number of each person to leave
  * out. Throws the same errors as `EventScanner.checkLimits`.
  */
-export function rowsWithout(
-  { persons, variants, columns, latestMs }: PersonRows,
-  marks: Uint8Array,
-  limits: QueryLimits,
-): PersonRows {
+export function rowsWithout(rows: PersonRows, marks: Uint8Array, limits: QueryLimits): PersonRows {
+  const { persons, variants, columns } = rows
   new PacedLimits(limits).count(persons.length)
   const kept = (_: number, row: number): boolean => marks[persons[row] ?? 0] !== 1
   return {
+    ...rows,
     persons: persons.filter(kept),
     variants: variants.filter(kept),
     columns: columns.map((column) => column.filter(kept)),
-    latestMs,
   }
 }
 

@@ -14,6 +14,7 @@ import type {
   ExperimentVariant,
 } from '../../experiments/experiment-definition.ts'
 import { EXPERIMENT_VARIANTS_MAX } from '../../experiments/limits.ts'
+import { groupTypeOf } from '../../flags/group-type.ts'
 import { readHoldout } from '../../flags/holdout.ts'
 import { EXPERIMENT_LOOKBACK_DAYS_MAX } from '../limits.ts'
 import { QueryFields } from '../query-fields.ts'
@@ -39,9 +40,10 @@ export function readExperiment(fields: QueryFields, context: TimeContext): Exper
     throw fields.fault('feature_flag_key', 'is missing. Send the key of the flag of the experiment')
   }
   const filters = flag.within('filters')
-  if (filters.value('aggregation_group_type_index') !== undefined) {
+  const groupTypeIndex = groupTypeOf(filters.json)
+  if (groupTypeIndex === undefined) {
     const what =
-      'is not supported. The flag of an experiment must be decided for persons, not for groups'
+      'and the conditions of the flag must all have the same group type, a whole number from 0 to 4, or none'
     throw filters.fault('aggregation_group_type_index', what)
   }
   const startMs = readMoment(fields, 'start_date', context)
@@ -55,6 +57,7 @@ export function readExperiment(fields: QueryFields, context: TimeContext): Exper
     flagKey,
     variants: readVariants(fields, filters),
     holdout: readExperimentHoldout(fields, filters),
+    groupTypeIndex,
     exposure: readExposure(fields),
     startMs,
     endMs,

@@ -1,0 +1,133 @@
+/**
+ * Copies of an experiment in another project: the flag, the saved metrics and the fields that the copy needs there.
+ * Objects of the other project are found by their names, because the numbers differ between projects. Source:
+ * docs/compatibility/experiments.md, "Copies in other projects".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
+import {
+  bodyOfPortable,
+  hasNumbers,
+  namesIn,
+  portableFlag,
+} from '../../flags/edit/portable-flag.ts'
+import type { Flag, FlagSet } from '../../flags/types.ts'
+import { duplicateOf, type ExperimentCommand } from './experiment-changes.ts'
+import { EVERYONE, isShipped, variantsOfFlag } from './flag-of-experiment.ts'
+import { METRIC_LISTS } from './metric-fields.ts'
+import type { Experiment, ExperimentView } from './stored-experiment.ts'
+
+/** The members of the body of a request that copies an experiment. */
+export interface CopyWish {
+  /** The key of the flag in the other project. The default is the key of the flag of the experiment. */
+  readonly feature_flag_key?: string | undefined
+  readonly name?: string | undefined
+}
+
+/**
+ * Returns the change that creates the copy in the project `to`. `flag` is the flag of the experiment in the project
+ * `from`. Throws 400 if the flag is deleted, or if the experiment refers to something that the other project lacks.
+ */
+export function copiedExperiment(
+  { experiment, savedMetrics }: ExperimentView,
+  flag: Flag,
+  { feature_flag_key: key = flag.key, name }: CopyWish,
+  from: FlagSet,
+  to: FlagSet,
+): ExperimentCommand {
+  const { fields } = experiment
+  if (flag.deleted) {
+    throw refused(
+      `The flag \`${flag.key}\` is deleted. Restore it first, or duplicate the experiment.`,
+    )
+  }
+  const links = (fields.saved_metrics ?? []).flatMap(({ saved_metric: id, metadata }) => {
+    return savedMetrics.filter((one) => one.id === id).map((metric) => ({ metric, metadata }))
+  })
+  const metrics = [
+    ...METRIC_LISTS.flatMap((list) => fields[list]),
+    ...links.map(({ metric }) => metric.fields.metric),
+  ]
+  requirePortable([metrics, fields.exposure_criteria], from, to)
+  const { parameters, ...input } = duplicateOf(experiment, key, fields.name)
+  const { feature_flag_variants: _, ...others } = parameters ?? {}
+  const isKnown = to.flags.some((one) => one.key === key)
+  return {
+    action: 'copy',
+    // A holdout belongs to one project.
+    input: { ...input, parameters: others, holdout_id: null },
+    name,
+    flag: isKnown ? null : copiedFlag(experiment, flag, key, from, to),
+    savedMetrics: links.map(({ metric: { fields: saved }, metadata }) => {
+      const { metric: query, ...rest } = saved
+      return { draft: { ...rest, query }, metadata }
+    }),
+  }
+}
+
+/** Returns the body that creates the flag of the copy: off, and with the variants at the launch. Throws 400. */
+function copiedFlag(
+  { fields }: Experiment,
+  flag: Flag,
+  key: string,
+  from: FlagSet,
+  to: FlagSet,
+): JsonObject {
+  const { holdout: _, holdout_groups: __, ...filters } = flag.filters
+  const conditions = objectsOf(filters['groups']).filter((one) => !isShipped(one))
+  const copied: Flag = {
+    ...flag,
+    key,
+    active: false,
+    filters: {
+      ...filters,
+      groups: conditions.length === 0 ? EVERYONE : conditions,
+      multivariate: { variants: fields.variants ?? variantsOfFlag(flag) },
+    },
+  }
+  const portable = portableFlag(copied, from)
+  const flagNumber = (wanted: string) => to.flags.find((one) => one.key === wanted)?.id ?? null
+  const { body, faults: lacking } = bodyOfPortable(portable, namesIn(to, flagNumber))
+  const unnamed = 'It refers to a flag or cohort that was deleted, or whose name is not unique'
+  const faults = hasNumbers(portable) ? [...lacking, unnamed] : lacking
+  if (faults.length === 0) return body
+  const detail = `The flag \`${flag.key}\` cannot be copied. ${faults.join('. ')}. Create what the target lacks, or copy the flag with \`copy_flags/\` first.`
+  throw refused(detail)
+}
+
+/**
+ * Throws 400 if a value within an experiment refers to an action, a cohort or a group type by a number that stands for
+ * something else in the other project.
+ */
+function requirePortable(value: unknown, from: FlagSet, to: FlagSet): void {
+  // There is no recursion, so deep values are safe.
+  const pending: unknown[] = [value]
+  while (pending.length > 0) {
+    const one = pending.pop()
+    if (Array.isArray(one)) for (const item of one) pending.push(item)
+    if (!isObject(one)) continue
+    const what = numbered(one, from, to)
+    if (what !== null) {
+      const detail = `A metric or \`exposure_criteria\` refers to ${what} by its number, which another project does not have. Use an event with property filters instead.`
+      throw refused(detail)
+    }
+    for (const member of Object.values(one)) pending.push(member)
+  }
+}
+
+/** Returns what an object refers to by a number that stands for something else in the other project, or null. */
+function numbered(
+  { kind, type, group_type_index: index }: JsonObject,
+  from: FlagSet,
+  to: FlagSet,
+): string | null {
+  if (kind === 'ActionsNode') return 'an action'
+  if (typeof type === 'string' && type.endsWith('cohort')) return 'a cohort'
+  if (typeof index !== 'number') return null
+  const isSame = from.groupTypes.get(index) === to.groupTypes.get(index)
+  return isSame ? null : `the group type ${index}`
+}
+
+function refused(detail: string): ServiceError {
+  return new ServiceError('invalid_input', detail)
+}

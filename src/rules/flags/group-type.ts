@@ -1,0 +1,20 @@
+/** The group type whose groups have the values of a flag in place of persons. */
+import { type JsonObject, objectsOf } from '../../base/json.ts'
+import { FLAG_GROUP_INDEX_MAX } from './limits.ts'
+
+const NAME = 'aggregation_group_type_index'
+
+/**
+ * Returns the index of the group type for whose groups a flag is decided, or null if it is decided for persons. Returns
+ * undefined if its conditions have different group types, or if an index is invalid.
+ */
+export function groupTypeOf(filters: JsonObject): number | null | undefined {
+  const common = filters[NAME] ?? null
+  const conditions = objectsOf(filters['groups'])
+  const types = conditions.map((one) => (Object.hasOwn(one, NAME) ? (one[NAME] ?? null) : common))
+  const [type, ...others] = types.length === 0 ? [common] : types
+  if (type === null) return others.every((other) => other === null) ? null : undefined
+  const isIndex = typeof type === 'number' && Number.isInteger(type)
+  if (!isIndex || type < 0 || type > FLAG_GROUP_INDEX_MAX) return undefined
+  return others.every((other) => other === type) ? type : undefined
+}
