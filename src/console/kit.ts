@@ -27,7 +27,7 @@ export {
   propertyLabel,
   valueLabel,
 } from './base/labels.ts'
-export { changed, useGet, useLoaded } from './base/loaded.ts'
+export { changed, useGet, useListRows, useLoaded } from './base/loaded.ts'
 export { momentAt, wallAt } from './base/moment.ts'
 export { inProjectPath, pageId, pageOf, subId } from './base/page.ts'
 export {
@@ -49,7 +49,7 @@ export {
   today,
 } from './base/range.ts'
 export { may, project, projects, readSession, type Session, session } from './base/session.ts'
-export { askProgress, loaderLine, type Tick } from './base/setup.ts'
+export { askProgress, curlLine, loaderLine, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export type { Suggestion } from './parts/combobox.tsx'
 export { CopyButton, ExportMenu, FileButton } from './parts/copy.tsx'

@@ -92,6 +92,13 @@ export const PAGES: readonly PageRecord[] = [
     'experiment_holdout:read',
     flagFile('Holdouts'),
   ),
+  flags(
+    '~/experiments/metrics',
+    'Saved metrics',
+    null,
+    'experiment_saved_metric:read',
+    flagFile('SavedMetrics'),
+  ),
   flags('~/experiments/:id', 'Experiment', null, 'experiment:read', flagFile('Experiment')),
   flags('~/cohorts', 'Cohorts', 'c', 'cohort:read', administrationFile('Cohorts')),
   people('~/persons', 'Persons', 'p', 'person:read', administrationFile('Persons')),

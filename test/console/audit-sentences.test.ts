@@ -22,6 +22,12 @@ t.test('changes are sentences', (t) => {
     ['POST', '/api/console/session/', '9', 'logged in to the console'],
     ['POST', '/api/organizations/:org_id/invites/', '4', 'created the invitation 4'],
     ['POST', '/api/organizations/:org_id/dead_letters/drop/', null, 'discarded failed events'],
+    [
+      'POST',
+      '/api/projects/:project_id/experiments/:id/create_exposure_cohort_for_experiment/',
+      '8',
+      'saved the persons of the experiment 8 as a cohort',
+    ],
     ['PUT', '/api/projects/:project_id/retention/', null, 'changed the data retention'],
     ['POST', '/api/projects/:project_id/persons/:id/split/', 'u', 'split the person u'],
     [

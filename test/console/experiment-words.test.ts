@@ -10,11 +10,13 @@ import {
   type Experiment,
   endText,
   equalVariants,
+  fieldsOf,
   findingsOf,
   guardOf,
   type MetricResult,
   metricName,
   metricOf,
+  metricsIn,
   stateOf,
   type VariantResult,
   valueText,
@@ -63,6 +65,9 @@ const EXPERIMENT = {
   start_date: '2026-11-01T00:00:00Z',
   feature_flag: { active: true },
   metrics: [FUNNEL],
+  metrics_secondary: [],
+  metrics_guard: [],
+  saved_metrics: [],
   changed_while_running: [],
 } as unknown as Experiment
 
@@ -193,6 +198,57 @@ t.test('the check list names what is wrong', async (t) => {
     words({}, { exposed_persons: {}, persons_in_several_variants: 0 })[0],
     /open Nobody is counted/,
   )
+})
+
+t.test('saved metrics count like those of the experiment itself', async (t) => {
+  const link = (id: number, type: string, query: object) => ({
+    saved_metric: id,
+    name: `saved ${id}`,
+    metadata: { type },
+    query,
+  })
+  const experiment = {
+    ...EXPERIMENT,
+    metrics: [],
+    saved_metrics: [
+      link(3, 'secondary', { ...FUNNEL, uuid: 'c' }),
+      link(4, 'primary', { ...FUNNEL, uuid: 'd', name: 'own name' }),
+      link(5, 'primary', FUNNEL),
+    ],
+    metrics_guard: [FUNNEL],
+  } as unknown as Experiment
+  t.strictSame(metricsIn(experiment, 'metrics'), [
+    { metric: { ...FUNNEL, uuid: 'd', name: 'own name' }, savedId: 4 },
+    { metric: { ...FUNNEL, name: 'saved 5' }, savedId: 5 },
+  ])
+  t.match(metricsIn(experiment, 'metrics_secondary'), [{ metric: { uuid: 'c' }, savedId: 3 }])
+  t.strictSame(metricsIn(experiment, 'metrics_guard'), [{ metric: FUNNEL, savedId: null }])
+  const findings = findingsOf(experiment, undefined, [], () => '')
+  t.notOk(findings.some(({ words }) => words.includes('no primary metric')))
+})
+
+t.test('a form shows a stored metric, or nothing if it lacks one of its options', async (t) => {
+  for (const kind of ['conversion', 'count', 'sum']) {
+    const property = kind === 'sum' ? 'price' : ''
+    const fields = { kind, event: 'paid', property, goal: 'decrease' }
+    const { goal, ...others } = metricOf(fields)
+    const stored = { kind: 'ExperimentMetric', uuid: 'u', goal, ...others }
+    t.strictSame(fieldsOf(stored), fields, `${kind}, with members in another order`)
+    for (const more of [{ conversion_window: 3 }, { name: 'n' }, { threshold: 1 }])
+      t.equal(fieldsOf({ ...stored, ...more }), null, JSON.stringify(more))
+  }
+  t.match(fieldsOf(FUNNEL), { kind: 'conversion', event: 'paid', goal: 'increase' })
+  const [step] = FUNNEL.series
+  for (const other of [
+    { ...FUNNEL, series: [step, step] },
+    { ...FUNNEL, series: [{ ...step, properties: [] }] },
+    { ...FUNNEL, series: [{ kind: 'EventsNode', event: null }] },
+    { ...FUNNEL, series: [{ kind: 'ActionsNode', id: 1 }] },
+    { metric_type: 'mean', source: { ...step, math: 'avg', math_property: 'price' } },
+    { metric_type: 'ratio', numerator: step, denominator: step },
+    { metric_type: 'retention', start_event: step, completion_event: step },
+  ])
+    t.equal(fieldsOf(other), null, JSON.stringify(other))
 })
 
 t.test('metrics have names, values and forms', async (t) => {

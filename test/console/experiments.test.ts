@@ -1,6 +1,6 @@
 /**
  * An experiment in Chromium, from the form to the shipped variant: the page says who is ahead, how sure that is, and
- * what is wrong, and every button says what happens before it happens.
+ * what is wrong, every button says what happens before it happens, and its persons become a cohort.
  *
  * @lane browser
  */
@@ -127,6 +127,26 @@ if (browser !== null) {
     const rows = await window.rows('Conversion to signed_up')
     t.match(rows[0], ['control', '1,000', '20.0 %', 'the others are compared with it'])
     t.match(rows[1], ['short', '1,000', '40.0 %', /^\+100\.0 %/])
+    window.isSilent(t)
+  })
+
+  t.test('the persons of an experiment are saved as a cohort', async (t) => {
+    await window.press('Save as cohort')
+    const dialog = page.getByRole('dialog')
+    t.match(await dialog.innerText(), /who got a variant until now, in all variants/)
+    await window.answer('Save as cohort')
+    const name = 'Persons exposed to the experiment "Shorter form"'
+    await page.getByRole('link', { name }).click()
+    await page.getByRole('dialog', { name }).waitFor()
+    const { results } = await askApi<{ results: { name: string; count: number }[] }>(
+      daemon,
+      'GET',
+      'projects/1/cohorts/',
+    )
+    t.match(results, [{ name, count: PERSONS }])
+    await page.goBack()
+    await page.getByText('Saved as the cohort').waitFor()
+    t.equal(await page.getByRole('button', { name: 'Save as cohort' }).count(), 0)
     window.isSilent(t)
   })
 

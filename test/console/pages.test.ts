@@ -25,13 +25,21 @@ const holdout = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/experim
   description: STRANGE[1],
   filters: [{ rollout_percentage: 5 }],
 })
+const FUNNEL = { metric_type: 'funnel', series: [{ kind: 'EventsNode', event: '$pageview' }] }
+const savedMetric = await askApi<{ id: number }>(
+  daemon,
+  'POST',
+  'projects/1/experiment_saved_metrics/',
+  { name: STRANGE[0], description: STRANGE[1], query: FUNNEL },
+)
 const experiment = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/experiments/', {
   name: STRANGE[0],
   description: STRANGE[1],
   feature_flag_key: 'checkout',
   holdout_id: holdout.id,
   start_date: '2026-01-01T00:00:00Z',
-  metrics: [{ metric_type: 'funnel', series: [{ kind: 'EventsNode', event: '$pageview' }] }],
+  metrics: [FUNNEL],
+  saved_metrics_ids: [{ id: savedMetric.id, metadata: { type: 'secondary' } }],
 })
 
 const CARD = 'main .card'
@@ -68,6 +76,8 @@ const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[
   ['/p/1/experiments', 'dialog form', 'New experiment'],
   ['/p/1/experiments/holdouts', 'main tbody tr'],
   ['/p/1/experiments/holdouts', 'dialog form', 'New holdout'],
+  ['/p/1/experiments/metrics', 'main tbody tr'],
+  ['/p/1/experiments/metrics', 'dialog form', 'New saved metric'],
   [`/p/1/experiments/${experiment.id}`, 'main .verdict'],
   [`/p/1/experiments/${experiment.id}`, 'dialog form', 'Ship a variant'],
   ['/p/1/cohorts', 'main tbody tr'],
@@ -148,6 +158,7 @@ if (window !== null) {
       `persons/${made.person}`,
       experimentPage,
       'experiments/holdouts',
+      'experiments/metrics',
     ]) {
       await window.open(`/p/1/${view}`)
       await page.locator('main tbody tr').first().waitFor()
@@ -250,7 +261,7 @@ t.test('scripts and styles stay within their size limits', async (t) => {
     await fresh.page.locator('main h1').waitFor()
     await fresh.settled()
     const scripts = asked.flatMap((url) => /assets\/(.*\.js)$/.exec(url)?.[1] ?? [])
-    t.ok(scripts.length > 2 && sum(scripts) <= 45_000, `scripts of ${path}: ${sum(scripts)} bytes`)
+    t.ok(scripts.length > 1 && sum(scripts) <= 45_000, `scripts of ${path}: ${sum(scripts)} bytes`)
     fresh.isSilent(t)
   }
 })

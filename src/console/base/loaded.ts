@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
-import { project } from './session.ts'
+import { may, project } from './session.ts'
 
 /**
  * The state of a request. The data of the previous request stays until the new data has arrived, so that the page does
@@ -106,6 +106,27 @@ export function useGet<Name extends GetRoute>(
 ): Loaded<Answered<Name>> {
   const key = JSON.stringify([project.value.id, route, values])
   return useLoaded(key, (signal) => get(route, values, signal), { everyMs, turn: changes.value })
+}
+
+/** The type of the rows that a route lists. */
+export type RowOf<Name extends GetRoute> =
+  Answered<Name> extends { readonly results: readonly (infer Row)[] } ? Row : never
+
+/**
+ * Returns the rows that a route lists. Returns no rows if the session does not have the scope, and undefined until the
+ * rows have arrived.
+ */
+export function useListRows<Name extends GetRoute>(
+  scope: string,
+  route: Name,
+  values: ValuesOf<Name>,
+): readonly RowOf<Name>[] | undefined {
+  const isOpen = may(scope)
+  const key = JSON.stringify([project.value.id, isOpen && route, values])
+  const load = async (signal: AbortSignal) =>
+    isOpen ? get(route, values, signal) : { results: [] }
+  const { data } = useLoaded(key, load, { turn: changes.value })
+  return (data as { readonly results: readonly RowOf<Name>[] } | undefined)?.results
 }
 
 /** The state of the component. `key` belongs to the request that `data` answers. */

@@ -1,4 +1,4 @@
-/** Which steps of the setup are done, as the daemon reports it, and the script line that sites load. */
+/** Which steps of the setup are done, as the daemon reports it, and the lines that send events. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, get } from './api.ts'
 import { hasEvent } from './queries.ts'
@@ -119,6 +119,12 @@ async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
 /** Returns the script line for the head of a web page. */
 export function loaderLine(origin: string, key: string): string {
   return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
+}
+
+/** Returns a shell command that sends an event. */
+export function curlLine(origin: string, key: string): string {
+  return `curl -s ${origin}/capture/ -H 'Content-Type: application/json' \\
+  -d '{"api_key":"${key}","event":"hello","distinct_id":"me"}'`
 }
 
 function isOfThisMachine(host: string): boolean {

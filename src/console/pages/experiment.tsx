@@ -18,17 +18,18 @@ import {
   pageOf,
   patch,
   percent,
+  post,
   Shown,
   say,
   Table,
   time,
-  useEventSuggestions,
+  useListRows,
   useLoaded,
 } from '../kit.ts'
 import { StateBadge } from './experiment/badge.tsx'
 import { useHoldoutField } from './experiment/holdouts.ts'
 import { Interval, scaleOf } from './experiment/interval.tsx'
-import { metricFields } from './experiment/metric-fields.ts'
+import { savedIn, useMetricFields, useSavedField } from './experiment/metric-fields.ts'
 import { Steps } from './experiment/steps.tsx'
 import {
   type Answer,
@@ -38,10 +39,15 @@ import {
   endText,
   findingsOf,
   guardOf,
+  LINK_TYPES,
+  LISTS,
+  type ListedMetric,
+  type ListName,
   type Metric,
   type MetricResult,
   metricName,
   metricOf,
+  metricsIn,
   stateOf,
   type VariantResult,
   type Verdict,
@@ -50,15 +56,8 @@ import {
 } from './experiment/words.ts'
 
 const EVERY_MS = 60_000
+const COHORTS_MAX = 1000
 const SIGNS = { good: '✓', bad: '✕', open: '–' } as const
-const LISTS = [
-  ['metrics', 'Primary: it decides'],
-  ['metrics_secondary', 'Secondary: good to know'],
-  ['metrics_guard', 'Guard: it must not become worse'],
-] as const
-
-type ListName = (typeof LISTS)[number][0]
-
 /** The page "Experiment". */
 export default function ExperimentPage() {
   return (
@@ -70,13 +69,14 @@ export default function ExperimentPage() {
 
 /** The results of an experiment. They are computed again every minute. */
 function useResults(experiment: Experiment) {
-  const { id, metrics, metrics_secondary: secondary, metrics_guard: guards, updated_at: version } = experiment
+  const { id, metrics_guard: guards, updated_at: version } = experiment
+  const isEmpty = [...metricsIn(experiment, 'metrics'), ...metricsIn(experiment, 'metrics_secondary')].length === 0
   const isStarted = experiment.start_date !== null
   const options = { everyMs: isStarted && experiment.end_date === null ? EVERY_MS : 0 }
   const query = { kind: 'ExperimentQuery', experiment_id: id }
   const results = useLoaded<Answer | null>(
     `result ${id} ${version}`,
-    async (signal) => (isStarted && metrics.length + secondary.length > 0 ? askQueryWhole(query, signal) : null),
+    async (signal) => (isStarted && !isEmpty ? askQueryWhole(query, signal) : null),
     options,
   )
   const exposures = useLoaded<Answer | null>(
@@ -278,7 +278,41 @@ function Exposures({ answer, experiment }: { answer: Answer; experiment: Experim
         lines={shown.map(({ variant, exposure_counts: counts }) => ({ label: variant, data: counts }))}
         isOpen={experiment.end_date === null}
       />
+      <ExposureCohort experiment={experiment} />
     </>
+  )
+}
+
+/** A link to the cohort of the persons in the experiment, or a button that creates it. */
+function ExposureCohort({ experiment: { id, exposure_cohort: cohortId } }: { experiment: Experiment }) {
+  const cohorts = useListRows('cohort:read', 'project/cohorts/', { limit: COHORTS_MAX })
+  const cohort = cohorts?.find((one) => one.id === cohortId)
+  if (cohort) {
+    return (
+      <p class="below">
+        Saved as the cohort{' '}
+        <a href={pageOf(`/cohorts?id=${cohort.id}`)}>
+          <bdi>{cohort.name}</bdi>
+        </a>
+        .
+      </p>
+    )
+  }
+  if (!cohorts || !may('cohort:write') || !may('experiment:write')) return null
+  return (
+    <p class="below">
+      <Ask
+        label="Save as cohort"
+        title="Save these persons as a cohort?"
+        isDangerous={false}
+        submit={async () => {
+          await post('project/experiments/{id}/create_exposure_cohort_for_experiment/', { id })
+          say('The cohort is saved.')
+        }}
+      >
+        The cohort keeps the persons who got a variant until now, in all variants. It does not change later.
+      </Ask>
+    </p>
   )
 }
 
@@ -348,15 +382,16 @@ function Metrics({ experiment, results, guards }: MetricsProps) {
   const ofUuid = (found: readonly MetricResult[], metric: Metric) =>
     found.find((one) => one.metric['uuid'] === metric['uuid'])
   const isEditor = may('experiment:write')
+  const lists = LISTS.map(([list, heading]) => [list, heading, metricsIn(experiment, list)] as const)
+  const filled = lists.filter(([, , listed]) => listed.length > 0)
   return (
     <Card title="Metrics" aside={isEditor && <AddMetric experiment={experiment} />}>
-      {LISTS.every(([list]) => experiment[list].length === 0) && (
-        <p class="none">No metrics yet. Add the event that shows success.</p>
-      )}
-      {LISTS.filter(([list]) => experiment[list].length > 0).map(([list, heading]) => (
+      {filled.length === 0 && <p class="none">No metrics yet. Add the event that shows success.</p>}
+      {filled.map(([list, heading, listed]) => (
         <section key={list} class="metrics" aria-label={heading}>
           <h3 class="quiet">{heading}</h3>
-          {experiment[list].map((metric) => {
+          {listed.map((one) => {
+            const { metric, savedId } = one
             const name = metricName(metric, eventLabel)
             const secondary = list === 'metrics_secondary' ? ofUuid(results, metric) : undefined
             const guard = list === 'metrics_guard' ? ofUuid(guards, metric) : undefined
@@ -364,7 +399,12 @@ function Metrics({ experiment, results, guards }: MetricsProps) {
               <div key={String(metric['uuid'])} class="below">
                 <p class="row">
                   <b>{name}</b>
-                  {isEditor && <RemoveMetric experiment={experiment} list={list} metric={metric} name={name} />}
+                  {savedId !== null && (
+                    <a class="badge" href={pageOf('/experiments/metrics')}>
+                      Saved metric
+                    </a>
+                  )}
+                  {isEditor && <RemoveMetric experiment={experiment} list={list} listed={one} name={name} />}
                 </p>
                 {guard && <Said verdict={guardOf(guard)} />}
                 {secondary && <Variants result={secondary} label={name} />}
@@ -377,13 +417,19 @@ function Metrics({ experiment, results, guards }: MetricsProps) {
   )
 }
 
-function saveMetrics({ id }: Experiment, list: ListName, metrics: readonly Metric[]) {
-  return patch('project/experiments/{id}/', { id }, { [list]: metrics } as never)
+function saveMetrics({ id }: Experiment, changes: object) {
+  return patch('project/experiments/{id}/', { id }, changes as never)
+}
+
+/** Returns the references of an experiment to saved metrics, in the form in which they are sent. */
+function linksOf({ saved_metrics: links }: Experiment) {
+  return links.map(({ saved_metric: id, metadata }) => ({ id, metadata }))
 }
 
 function AddMetric({ experiment }: { experiment: Experiment }) {
-  const events = useEventSuggestions()
-  const { event, ...others } = metricFields(events)
+  const { event, ...others } = useMetricFields()
+  const links = linksOf(experiment)
+  const savedField = useSavedField(links.map(({ id }) => id))
   return (
     <Ask
       label="Add a metric"
@@ -391,7 +437,8 @@ function AddMetric({ experiment }: { experiment: Experiment }) {
       action="Add metric"
       fields={{
         list: { kind: 'choice', label: 'Role', options: LISTS, value: 'metrics' },
-        event: { ...event, isRequired: true, hint: undefined },
+        saved: savedField,
+        event: { ...event, isRequired: true },
         ...others,
         tolerance: {
           label: 'Accepted change for the worse, in %',
@@ -400,10 +447,13 @@ function AddMetric({ experiment }: { experiment: Experiment }) {
           isShown: ({ list }: { readonly list: string }) => list === 'metrics_guard',
         },
       }}
-      submit={async ({ list, tolerance, ...metric }) => {
-        const name = list as ListName
-        const added = metricOf(name === 'metrics_guard' ? { ...metric, tolerance } : metric)
-        await saveMetrics(experiment, name, [...experiment[name], added])
+      submit={async ({ tolerance, ...metric }) => {
+        const list = metric.list as ListName
+        const id = savedIn(metric)
+        const link = { id, metadata: { type: LINK_TYPES[list as 'metrics'] } }
+        const added = metricOf(list === 'metrics_guard' ? { ...metric, tolerance } : metric)
+        const changes = id === null ? { [list]: [...experiment[list], added] } : { saved_metrics_ids: [...links, link] }
+        await saveMetrics(experiment, changes)
         say('The metric is added.')
       }}
     >
@@ -417,14 +467,17 @@ function AddMetric({ experiment }: { experiment: Experiment }) {
 interface RemoveProps {
   readonly experiment: Experiment
   readonly list: ListName
-  readonly metric: Metric
+  readonly listed: ListedMetric
   readonly name: string
 }
 
-function RemoveMetric({ experiment, list, metric, name }: RemoveProps) {
-  const rest = experiment[list].filter((one) => one['uuid'] !== metric['uuid'])
+function RemoveMetric({ experiment, list, listed: { metric, savedId }, name }: RemoveProps) {
+  const changes =
+    savedId === null
+      ? { [list]: experiment[list].filter((one) => one['uuid'] !== metric['uuid']) }
+      : { saved_metrics_ids: linksOf(experiment).filter(({ id }) => id !== savedId) }
   return (
-    <Ask label="Remove" title={`Remove “${name}”?`} submit={() => saveMetrics(experiment, list, rest)}>
+    <Ask label="Remove" title={`Remove “${name}”?`} submit={() => saveMetrics(experiment, changes)}>
       The events stay. You can add the metric again.
     </Ask>
   )

@@ -17,11 +17,10 @@ import {
   Search,
   setQuery,
   Tabs,
-  useEventSuggestions,
 } from '../kit.ts'
 import { StateBadge } from './experiment/badge.tsx'
 import { useHoldoutField } from './experiment/holdouts.ts'
-import { metricFields } from './experiment/metric-fields.ts'
+import { savedIn, useMetricFields, useSavedField } from './experiment/metric-fields.ts'
 import { CONCLUSIONS, type Experiment, equalVariants, metricOf } from './experiment/words.ts'
 
 const STATES = [
@@ -53,6 +52,7 @@ export default function ExperimentsPage() {
         options={ORDERS}
         change={(chosen) => setQuery({ order: chosen || null, offset: null })}
       />
+      {may('experiment_saved_metric:read') && <a href={pageOf('/experiments/metrics')}>Saved metrics</a>}
       {may('experiment_holdout:read') && <a href={pageOf('/experiments/holdouts')}>Holdouts</a>}
       {may('experiment:write') && <NewExperiment />}
     </>
@@ -133,7 +133,8 @@ function NewExperiment() {
 }
 
 function NewExperimentForm() {
-  const events = useEventSuggestions()
+  const { event, ...metricFields } = useMetricFields()
+  const savedField = useSavedField()
   const holdoutField = useHoldoutField(null)
   return (
     <Form
@@ -151,7 +152,9 @@ function NewExperimentForm() {
           isRequired: true,
           hint: 'Separated by commas. They are compared with “control”, which is what people see today.',
         },
-        ...metricFields(events),
+        saved: savedField,
+        event: { ...event, hint: 'You can also add it later.' },
+        ...metricFields,
         effect: {
           label: 'Smallest change that matters, in %',
           type: 'number',
@@ -161,6 +164,7 @@ function NewExperimentForm() {
         holdout: holdoutField,
       }}
       submit={async ({ name, key, variants, effect, holdout, ...metric }) => {
+        const savedId = savedIn(metric)
         const keys = ['control', ...listOf(variants).filter((one) => one !== 'control')]
         const body = {
           name,
@@ -169,7 +173,8 @@ function NewExperimentForm() {
             feature_flag_variants: equalVariants(keys),
             ...(effect !== '' && { minimum_detectable_effect: Number(effect) }),
           },
-          metrics: metric.event === '' ? [] : [metricOf(metric)],
+          ...(savedId !== null && { saved_metrics_ids: [{ id: savedId }] }),
+          metrics: savedId !== null || metric.event === '' ? [] : [metricOf(metric)],
           ...(holdout !== '' && { holdout_id: Number(holdout) }),
         }
         const { id } = await post('project/experiments/', {}, body as never)

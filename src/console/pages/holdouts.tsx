@@ -1,25 +1,7 @@
 /** The holdouts of the project: shares of all people who are kept out of experiments. */
-import {
-  Ask,
-  Empty,
-  exact,
-  get,
-  List,
-  may,
-  Page,
-  pageOf,
-  pageQuery,
-  patch,
-  post,
-  project,
-  remove,
-  say,
-  useLoaded,
-} from '../kit.ts'
+import { Ask, Empty, exact, List, may, Page, pageQuery, patch, post, remove, say } from '../kit.ts'
 import type { Holdout } from './experiment/holdouts.ts'
-import type { Experiment } from './experiment/words.ts'
-
-const EXPERIMENTS_MAX = 1000
+import { ToExperiments, Users, useExperiments } from './experiment/users.tsx'
 
 /** The page "Holdouts". */
 export default function HoldoutsPage() {
@@ -28,9 +10,7 @@ export default function HoldoutsPage() {
   const canWrite = may('experiment_holdout:write')
   return (
     <>
-      <nav class="breadcrumb" aria-label="Breadcrumb">
-        <a href={pageOf('/experiments')}>Experiments</a>
-      </nav>
+      <ToExperiments />
       <Page title="Holdouts" aside={canWrite && <Edit label="New holdout" />}>
         <List
           title="All holdouts"
@@ -66,31 +46,8 @@ export default function HoldoutsPage() {
   )
 }
 
-/** Returns all experiments of the project. Returns undefined while they load, and if the session may not see any. */
-function useExperiments(): readonly Experiment[] | undefined {
-  return useLoaded(`experiments ${project.value.id}`, async (signal) => {
-    if (!may('experiment:read')) return undefined
-    const asked = { limit: EXPERIMENTS_MAX }
-    const lists = [asked, { ...asked, archived: true }].map((values) => get('project/experiments/', values, signal))
-    return (await Promise.all(lists)).flatMap(({ results }) => results)
-  }).data
-}
-
 function shareOf({ filters }: Holdout): number {
   return filters[0]?.rollout_percentage ?? 0
-}
-
-/** Links to the experiments that use a holdout. */
-function Users({ experiments, isKnown }: { experiments: readonly Experiment[]; isKnown: boolean }) {
-  if (experiments.length === 0) return isKnown && <span class="quiet">no experiment</span>
-  return experiments.map(({ id, name }, at) => (
-    <span key={id}>
-      {at > 0 && ', '}
-      <a href={pageOf(`/experiments/${id}`)}>
-        <bdi>{name}</bdi>
-      </a>
-    </span>
-  ))
 }
 
 /** A button with a form that creates a holdout, or changes an existing one. */

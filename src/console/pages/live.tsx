@@ -5,6 +5,7 @@ import {
   Card,
   type Column,
   counted,
+  curlLine,
   Empty,
   exact,
   Failure,
@@ -25,7 +26,6 @@ import { LiveDrawer } from './live/live-drawer.tsx'
 import { Lost } from './live/lost.tsx'
 import { Past } from './live/past.tsx'
 import { LIVE_ROWS_MAX, type Live, useLive } from './live/use-live.ts'
-import { SNIPPETS } from './setup/snippets.ts'
 
 const STATES: Readonly<Record<LiveState, string>> = {
   connecting: 'Connecting …',
@@ -101,10 +101,9 @@ const COLUMNS: readonly Column<LiveEvent>[] = [
 ]
 
 function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: boolean }) {
-  const curl = SNIPPETS.find(({ id }) => id === 'curl')
   if (rows.length === 0 && !isFiltered) {
     return (
-      <Empty title="No events yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
+      <Empty title="No events yet." command={curlLine(location.origin, project.value.api_token)}>
         Events appear here within a second after they are sent.
       </Empty>
     )

@@ -6,6 +6,7 @@ import {
   AddFilter,
   ago,
   type Column,
+  curlLine,
   Empty,
   FilterChips,
   filtersOfAddress,
@@ -27,7 +28,6 @@ import {
   usePropertyNames,
   valueLabel,
 } from '../kit.ts'
-import { SNIPPETS } from './setup/snippets.ts'
 
 type Person = Shapes['Person']
 
@@ -72,9 +72,8 @@ export default function PersonsPage() {
 
 function Nobody({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="No person matches.">Change the search or remove a filter.</Empty>
-  const curl = SNIPPETS.find(({ id }) => id === 'curl')
   return (
-    <Empty title="No people yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
+    <Empty title="No people yet." command={curlLine(location.origin, project.value.api_token)}>
       The first event of a distinct ID creates a person.
     </Empty>
   )

@@ -6,10 +6,10 @@ import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
 import { get } from '../base/api.ts'
 import { plain, short } from '../base/format.ts'
-import { useGet, useLoaded } from '../base/loaded.ts'
+import { useListRows, useLoaded } from '../base/loaded.ts'
 import { conditionWords, OPERATORS } from '../base/operators.ts'
 import type { PropertyFilter } from '../base/queries.ts'
-import { may, project } from '../base/session.ts'
+import { project } from '../base/session.ts'
 import type { Suggestion } from './combobox.tsx'
 import { Button, Choice, TextField } from './fields.tsx'
 
@@ -90,17 +90,20 @@ export function usePropertyNames(
     ...(type === 'group' && { group_type_index: groupTypeIndex }),
     ...(type === 'event' && eventNames.length > 0 && { event_names: JSON.stringify(eventNames) }),
   }
-  const { data } = useGet('project/property_definitions/', asked as never)
-  return data?.results.map(({ name }) => name) ?? []
+  const rows = useListRows('property_definition:read', 'project/property_definitions/', asked as never)
+  return rows?.map(({ name }) => name) ?? []
 }
 
 /** At most this many names are suggested. The reader finds the others by searching. */
 const NAMES_MAX = 1000
 
+function useEvents() {
+  return useListRows('event_definition:read', 'project/event_definitions/', { limit: NAMES_MAX }) ?? []
+}
+
 /** Returns the names of known events. */
 export function useEventNames(): readonly string[] {
-  const { data } = useGet('project/event_definitions/', { limit: NAMES_MAX } as never)
-  return data?.results.map(({ name }) => name) ?? []
+  return useEvents().map(({ name }) => name)
 }
 
 /** The headings above suggested events, in their order. */
@@ -111,8 +114,7 @@ const EVENT_GROUPS = ['Your events', 'Recorded by the SDK'] as const
  * after all others.
  */
 export function useEventSuggestions(): readonly Suggestion[] {
-  const { data } = useGet('project/event_definitions/', { limit: NAMES_MAX } as never)
-  const known = (data?.results ?? []).toSorted((a, b) => (b.count ?? 0) - (a.count ?? 0))
+  const known = useEvents().toSorted((a, b) => (b.count ?? 0) - (a.count ?? 0))
   const all = known.map(({ name, count }) => ({
     value: name,
     note: short(count),
@@ -131,11 +133,8 @@ export function actionIn(value: string): string | null {
 
 /** Returns the actions of the project as suggestions for a field for event names. */
 export function useActionSuggestions(): readonly Suggestion[] {
-  const { data } = useLoaded(`actions ${project.value.id}`, async (signal) => {
-    if (!may('action:read')) return []
-    return (await get('project/actions/', { limit: NAMES_MAX }, signal)).results
-  })
-  return (data ?? []).map(({ id, name }) => ({ value: actionValue(id), words: name ?? '', group: 'Actions' }))
+  const rows = useListRows('action:read', 'project/actions/', { limit: NAMES_MAX }) ?? []
+  return rows.map(({ id, name }) => ({ value: actionValue(id), words: name ?? '', group: 'Actions' }))
 }
 
 /** Returns known values of a property that contain `begun`, the text that the reader has typed so far. */

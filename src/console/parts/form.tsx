@@ -117,7 +117,7 @@ export function Form<const Record extends FieldRecord = Readonly<globalThis.Reco
 export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
   readonly label: string
   readonly title: string
-  readonly action?: string
+  readonly action?: string | null
 }
 
 /**

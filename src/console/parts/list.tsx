@@ -1,8 +1,8 @@
 /** Shows the rows that a route lists in a card, with controls that create and remove rows. */
 import type { ComponentChildren } from 'preact'
-import { type Answered, type GetRoute, get, type ValuesOf } from '../base/api.ts'
+import { type GetRoute, get, type ValuesOf } from '../base/api.ts'
 import { CSV_ROWS_MAX } from '../base/csv.ts'
-import { useGet } from '../base/loaded.ts'
+import { type RowOf, useGet } from '../base/loaded.ts'
 import { may } from '../base/session.ts'
 import type { AllRows } from './copy.tsx'
 import { Ask, type AskProps, type FieldRecord } from './form.tsx'
@@ -10,9 +10,6 @@ import { Shown } from './notice.tsx'
 import { Pager } from './pager.tsx'
 import { type Column, Table, type TableProps } from './table.tsx'
 import { Card } from './tiles.tsx'
-
-/** The type of the rows that a route lists. */
-type RowOf<Name extends GetRoute> = Answered<Name> extends { readonly results: readonly (infer Row)[] } ? Row : never
 
 /**
  * Describes how a row is removed: the label of the button, the question, the text that explains the consequence, and

@@ -17,6 +17,7 @@ const THINGS: Readonly<Record<string, string>> = {
   dashboards: 'the dashboard',
   event_definitions: 'the event definition',
   experiment_holdouts: 'the holdout',
+  experiment_saved_metrics: 'the saved metric',
   experiments: 'the experiment',
   feature_flags: 'the flag',
   insights: 'the insight',
@@ -37,87 +38,81 @@ const THINGS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The sentences for routes that do something else than create, change or delete an object. `*` stands for the ID of the
- * object.
+ * The sentences for routes that do something else than create, change or delete an object. They begin with an
+ * infinitive, and `*` stands for the ID of the object.
  */
 const SENTENCES: Readonly<Record<string, string>> = {
-  'POST console/session/': 'logged in to the console',
-  'DELETE console/session/': 'logged out of the console',
-  'POST console/oidc/finish/': 'logged in to the console with single sign-on',
+  ...sentencesOf(['launch', 'pause', 'resume', 'end', 'reset', 'archive'], (step) => [
+    [`POST experiments/:id/${step}/`, `${step} the experiment *`],
+  ]),
+  ...sentencesOf(['dashboard', 'insight'], (noun) => [
+    [`PATCH ${noun}s/:id/sharing/`, `change the sharing of the ${noun} *`],
+    [`POST ${noun}s/:id/sharing/refresh/`, `replace the shared link of the ${noun} *`],
+    [`POST ${noun}s/:id/sharing/passwords/`, `add a password to the shared link of the ${noun} *`],
+    [
+      `DELETE ${noun}s/:id/sharing/passwords/:password_id/`,
+      `remove a password from the shared link of the ${noun} *`,
+    ],
+  ]),
+  'POST console/session/': 'log in to the console',
+  'DELETE console/session/': 'log out of the console',
+  'POST console/oidc/finish/': 'log in to the console with single sign-on',
   'POST console/oidc/link/':
-    'logged in with a new account of the identity provider, which was linked to the user *',
-  'POST explicit_members/': 'gave a user a role in the project: *',
-  'PATCH explicit_members/:user_uuid/': 'changed the role in the project of the user *',
-  'DELETE explicit_members/:user_uuid/': 'removed the role in the project of the user *',
+    'log in with a new account of the identity provider, which was linked to the user *',
+  'POST explicit_members/': 'give a user a role in the project: *',
+  'PATCH explicit_members/:user_uuid/': 'change the role in the project of the user *',
+  'DELETE explicit_members/:user_uuid/': 'remove the role in the project of the user *',
   'DELETE organization/identities/:user_uuid/':
-    'unlinked the account of the identity provider from the user *',
-  'PUT console/password/': 'changed their own password',
-  'POST console/invites/accept/': 'accepted an invitation',
-  'DELETE personal_api_keys/:id/': 'revoked the personal key *',
-  'DELETE secret_keys/:id/': 'revoked the secret key *',
-  'POST personal_api_keys/:id/roll/': 'replaced the personal key *',
-  'POST secret_keys/:id/roll/': 'replaced the secret key *',
-  'POST persons/:id/merge/': 'merged other persons into the person *',
+    'unlink the account of the identity provider from the user *',
+  'PUT console/password/': 'change their own password',
+  'POST console/invites/accept/': 'accept an invitation',
+  'DELETE personal_api_keys/:id/': 'revoke the personal key *',
+  'DELETE secret_keys/:id/': 'revoke the secret key *',
+  'POST personal_api_keys/:id/roll/': 'replace the personal key *',
+  'POST secret_keys/:id/roll/': 'replace the secret key *',
+  'POST persons/:id/merge/': 'merge other persons into the person *',
   'POST persons/:id/split/': 'split the person *',
   'POST persons/:id/update_property/': 'set a property of the person *',
-  'POST persons/:id/delete_property/': 'removed a property of the person *',
-  'POST persons/bulk_delete/': 'deleted several persons',
-  'POST cohorts/:cohort_id/calculate/': 'counted the members of the cohort * again',
+  'POST persons/:id/delete_property/': 'remove a property of the person *',
+  'POST persons/bulk_delete/': 'delete several persons',
+  'POST cohorts/:cohort_id/calculate/': 'count the members of the cohort * again',
   'POST groups/update_property/': 'set a property of a group',
-  'PATCH groups_types/update_metadata/': 'renamed group types',
-  'POST erasures/': 'erased events',
-  'PUT retention/': 'changed the data retention',
-  'POST retention/run/': 'deleted events that are older than the retention',
-  'POST organization/dead_letters/replay/': 'processed failed events again',
-  'POST organization/dead_letters/drop/': 'discarded failed events',
-  'PATCH dashboards/:id/sharing/': 'changed the sharing of the dashboard *',
-  'POST dashboards/:id/sharing/refresh/': 'replaced the shared link of the dashboard *',
-  'POST dashboards/:id/sharing/passwords/':
-    'added a password to the shared link of the dashboard *',
-  'DELETE dashboards/:id/sharing/passwords/:password_id/':
-    'removed a password from the shared link of the dashboard *',
-  'POST insights/:id/sharing/passwords/': 'added a password to the shared link of the insight *',
-  'DELETE insights/:id/sharing/passwords/:password_id/':
-    'removed a password from the shared link of the insight *',
-  'PATCH insights/:id/sharing/': 'changed the sharing of the insight *',
-  'POST insights/:id/sharing/refresh/': 'replaced the shared link of the insight *',
-  'POST experiments/:id/launch/': 'launched the experiment *',
-  'POST experiments/:id/pause/': 'paused the experiment *',
-  'POST experiments/:id/resume/': 'resumed the experiment *',
-  'POST experiments/:id/end/': 'ended the experiment *',
-  'POST experiments/:id/ship_variant/': 'served one variant of the experiment * to everybody',
-  'POST experiments/:id/reset/': 'reset the experiment *',
-  'POST experiments/:id/archive/': 'archived the experiment *',
-  'POST experiments/:id/unarchive/': 'restored the archived experiment *',
-  'POST experiments/:id/duplicate/': 'copied the experiment *',
-  'POST feature_flags/:id/dashboard/': 'created the usage dashboard of the flag *',
+  'PATCH groups_types/update_metadata/': 'rename group types',
+  'POST erasures/': 'erase events',
+  'PUT retention/': 'change the data retention',
+  'POST retention/run/': 'delete events that are older than the retention',
+  'POST organization/dead_letters/replay/': 'process failed events again',
+  'POST organization/dead_letters/drop/': 'discard failed events',
+  'POST experiments/:id/ship_variant/': 'serve one variant of the experiment * to everybody',
+  'POST experiments/:id/unarchive/': 'restore the archived experiment *',
+  'POST experiments/:id/create_exposure_cohort_for_experiment/':
+    'save the persons of the experiment * as a cohort',
+  'POST experiments/:id/duplicate/': 'copy the experiment *',
+  'POST feature_flags/:id/dashboard/': 'create the usage dashboard of the flag *',
 }
 
-/** For the verbs with which sentences begin, the infinitives. */
-const INFINITIVES: Readonly<Record<string, string>> = {
-  accepted: 'accept',
-  changed: 'change',
-  counted: 'count',
-  created: 'create',
-  deleted: 'delete',
-  discarded: 'discard',
-  erased: 'erase',
-  logged: 'log',
-  merged: 'merge',
-  processed: 'process',
-  removed: 'remove',
-  renamed: 'rename',
-  replaced: 'replace',
-  revoked: 'revoke',
+/** The past forms of verbs that do not simply get `ed` or `d`. */
+const PAST: Readonly<Record<string, string>> = {
+  copy: 'copied',
+  give: 'gave',
+  log: 'logged',
+  reset: 'reset',
   set: 'set',
   split: 'split',
 }
 
 const VERBS: Readonly<Record<string, string>> = {
-  POST: 'created',
-  PUT: 'changed',
-  PATCH: 'changed',
-  DELETE: 'deleted',
+  POST: 'create',
+  PUT: 'change',
+  PATCH: 'change',
+  DELETE: 'delete',
+}
+
+type Sentences = readonly (readonly [route: string, sentence: string])[]
+
+/** Returns sentences that differ in a word. */
+function sentencesOf(words: readonly string[], of: (word: string) => Sentences) {
+  return Object.fromEntries(words.flatMap(of))
 }
 
 /**
@@ -129,21 +124,19 @@ export function sentenceOfChange({ method, route, object_id: id, status }: Audit
   const [, move] = /^scheduled change \d+: (.*)$/.exec(route) ?? []
   if (method === null && move !== undefined) return `schedule of the flag ${id ?? ''}: ${move}`
   if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
-  const done =
-    knownSentence(method, shortRoute(route), id) ??
-    `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
-  return status !== null && status >= 400 ? attempt(done, status) : done
-}
-
-/** Returns the sentence for a change that was not made. */
-function attempt(done: string, status: number): string {
-  const [verb = '', ...rest] = done.split(' ')
-  const infinitive = INFINITIVES[verb]
-  const tried =
-    infinitive === undefined ? `tried ${done}` : `tried to ${[infinitive, ...rest].join(' ')}`
+  const known = knownSentence(method, shortRoute(route), id)
+  const words = known ?? `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
+  if (status === null || status < 400) return known === null ? words : inPast(words)
+  const tried = known === null ? `tried ${words}` : `tried to ${words}`
   return `${tried}, but ${status < 500 ? 'was refused' : 'the request failed'}`
 }
 
+/** Returns a sentence that begins with an infinitive in the past. */
+function inPast(sentence: string): string {
+  return sentence.replace(/^\w+/, (verb) => PAST[verb] ?? verb.replace(/e?$/, 'ed'))
+}
+
+/** Returns a sentence that begins with an infinitive, or null for a route that this file does not know. */
 function knownSentence(method: string, route: string, id: string | null): string | null {
   const sentence = SENTENCES[`${method} ${route}`] ?? SENTENCES[`${method} organization/${route}`]
   if (sentence !== undefined) return sentence.replace(' *', id === null ? '' : ` ${id}`)

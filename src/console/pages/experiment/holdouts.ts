@@ -1,5 +1,5 @@
 /** The holdouts of the project, for forms in which the reader chooses one. */
-import { get, may, project, type Shapes, useLoaded } from '../../kit.ts'
+import { type Shapes, useListRows } from '../../kit.ts'
 
 /** A holdout. */
 export type Holdout = Shapes['ExperimentHoldout']
@@ -12,14 +12,9 @@ const HOLDOUTS_MAX = 1000
  * and if `isOpen` is false.
  */
 export function useHoldoutField(chosen: number | null, isOpen = true) {
-  const { data } = useLoaded(
-    `holdouts ${project.value.id}`,
-    async (signal): Promise<readonly Holdout[]> => {
-      if (!may('experiment_holdout:read')) return []
-      return (await get('project/experiment_holdouts/', { limit: HOLDOUTS_MAX }, signal)).results
-    },
-  )
-  const options = (data ?? []).map(({ id, name }) => [String(id), name] as const)
+  const asked = { limit: HOLDOUTS_MAX }
+  const all = useListRows('experiment_holdout:read', 'project/experiment_holdouts/', asked) ?? []
+  const options = all.map(({ id, name }) => [String(id), name] as const)
   return {
     kind: 'choice',
     label: 'Holdout',

@@ -1,6 +1,6 @@
 /** The buttons for the steps of an experiment. Each first asks a question that says what will happen. */
 import { Ask, go, inProjectPath, may, patch, post, say } from '../../kit.ts'
-import { CONCLUSIONS, type Experiment, stateOf } from './words.ts'
+import { CONCLUSIONS, type Experiment, metricsIn, stateOf } from './words.ts'
 
 const JUDGED = [['', 'No judgment yet'], ...CONCLUSIONS] as const
 const COMMENT = { label: 'Comment', type: 'area' } as const
@@ -40,7 +40,8 @@ function judgment({ conclusion, comment }: { readonly conclusion: string; readon
   }
 }
 
-function Launch({ experiment: { id, feature_flag_key: key, metrics } }: StepProps) {
+function Launch({ experiment }: StepProps) {
+  const { id, feature_flag_key: key } = experiment
   async function submit() {
     await post('project/experiments/{id}/launch/', { id }, {})
     say('The experiment runs.')
@@ -51,7 +52,9 @@ function Launch({ experiment: { id, feature_flag_key: key, metrics } }: StepProp
         The flag {key} is switched on. Each person who meets its conditions gets one of the variants and keeps it.
         Counting begins now, and the variants can no longer change.
       </p>
-      {metrics.length === 0 && <p class="worse">There is no primary metric yet, so nothing would decide.</p>}
+      {metricsIn(experiment, 'metrics').length === 0 && (
+        <p class="worse">There is no primary metric yet, so nothing would decide.</p>
+      )}
     </Ask>
   )
 }

@@ -17,6 +17,39 @@ export type Answer = Shapes['QueryAnswer']
 /** A metric in the form in which it is stored. */
 export type Metric = Readonly<Record<string, unknown>>
 
+/** For each list of metrics of an experiment, its heading. */
+export const LISTS = [
+  ['metrics', 'Primary: it decides'],
+  ['metrics_secondary', 'Secondary: good to know'],
+  ['metrics_guard', 'Guard: it must not become worse'],
+] as const
+
+/** The name of a list of metrics. */
+export type ListName = (typeof LISTS)[number][0]
+
+/** For each list that can contain saved metrics, how an experiment refers to a saved metric in it. */
+export const LINK_TYPES = { metrics: 'primary', metrics_secondary: 'secondary' } as const
+
+/** A metric of an experiment. */
+export interface ListedMetric {
+  readonly metric: Metric
+  /** The number of the saved metric. Null for a metric of the experiment itself. */
+  readonly savedId: number | null
+}
+
+/** Returns the metrics in a list of an experiment: its own metrics, and then the saved ones, as in its results. */
+export function metricsIn(experiment: Experiment, list: ListName): readonly ListedMetric[] {
+  const type: string | undefined = { ...LINK_TYPES, metrics_guard: undefined }[list]
+  const links = experiment.saved_metrics.filter(({ metadata }) => metadata.type === type)
+  return [
+    ...experiment[list].map((metric) => ({ metric, savedId: null })),
+    ...links.map(({ saved_metric: savedId, name, query }) => ({
+      metric: { name, ...query },
+      savedId,
+    })),
+  ]
+}
+
 /** The states of an experiment in words. */
 export type State = 'Draft' | 'Running' | 'Paused' | 'Ended'
 
@@ -314,7 +347,7 @@ export function findingsOf(
   day: (time: string) => string,
 ): readonly Finding[] {
   const findings: Finding[] = []
-  if (experiment.metrics.length === 0) {
+  if (metricsIn(experiment, 'metrics').length === 0) {
     findings.push({
       mood: 'bad',
       words: 'There is no primary metric, so nothing decides about the experiment.',
@@ -406,4 +439,40 @@ export function metricOf({ kind, event, property, goal, tolerance = '' }: Metric
   if (kind === 'conversion') return { metric_type: 'funnel', series: [node], ...common }
   const math = kind === 'sum' ? { math: 'sum', math_property: property } : { math: 'total' }
   return { metric_type: 'mean', source: { ...node, ...math }, ...common }
+}
+
+/** The members of the metrics that forms can describe. */
+const DESCRIBED = [
+  'metric_type',
+  'goal',
+  'series',
+  'source',
+  'kind',
+  'event',
+  'math',
+  'math_property',
+]
+
+/**
+ * Returns the values of the form fields that describe a metric. It is the inverse of `metricOf`. Returns null for a
+ * metric with options that the fields do not have.
+ */
+export function fieldsOf({ uuid: _, kind: __, ...stored }: Metric): MetricFields | null {
+  const metric: Metric = { goal: 'increase', ...stored }
+  const isConversion = metric['metric_type'] === 'funnel'
+  const { series, source } = metric
+  const node = (isConversion ? (series as readonly unknown[])[0] : source) as Metric | undefined
+  const { event, math, math_property: property = '' } = node ?? {}
+  const fields = {
+    kind: isConversion ? 'conversion' : math === 'sum' ? 'sum' : 'count',
+    event: String(event),
+    property: String(property),
+    goal: String(metric['goal']),
+  }
+  const described = metricOf(fields)
+  // The order of members does not matter. A metric with a further member is longer.
+  const isSame =
+    JSON.stringify(described, DESCRIBED) === JSON.stringify(metric, DESCRIBED) &&
+    JSON.stringify(described).length === JSON.stringify(metric).length
+  return isSame ? fields : null
 }

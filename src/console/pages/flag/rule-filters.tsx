@@ -3,7 +3,7 @@
  * suitable picker.
  */
 import { OPERATORS } from '../../base/operators.ts'
-import { Button, Choice, get, may, plain, project, TextField, useLoaded } from '../../kit.ts'
+import { Button, Choice, may, plain, TextField, useListRows, usePropertyNames, usePropertyValues } from '../../kit.ts'
 import type { RuleFilter } from './draft.ts'
 import { PersonPicker } from './person-picker.tsx'
 import type { FlagReferences } from './references.ts'
@@ -215,16 +215,12 @@ function GroupPicker({
 
 /** Returns the keys of the groups of a type, the newest group first. */
 export function useGroupKeys(type: number): readonly string[] {
-  const { data } = useLoaded(`groups ${project.value.id} ${type}`, async (signal) => {
-    if (!may('group:read')) return []
-    return (await get('project/groups/', { group_type_index: type }, signal)).results.map((group) => group.group_key)
-  })
-  return data ?? []
+  return useListRows('group:read', 'project/groups/', { group_type_index: type })?.map((group) => group.group_key) ?? []
 }
 
 function PropertyFields({ filter, change, references: { groupType } }: FieldsProps) {
   const { key, operator = 'exact' } = filter
-  const names = usePropertyNames(groupType?.group_type_index ?? null)
+  const names = usePropertyNames(groupType === null ? 'person' : 'group', [], groupType?.group_type_index)
   const isDate = operator.startsWith('is_date_')
   return (
     <>
@@ -268,13 +264,10 @@ type ValueProps = Omit<FieldsProps, 'references'>
 function ValueField({ filter, change, isOfPersons }: ValueProps & { isOfPersons: boolean }) {
   const { key, operator = 'exact', value } = filter
   const words = Array.isArray(value) ? value.map(plain).join(', ') : plain(value ?? '')
-  const { data = [] } = useLoaded(`values ${project.value.id} ${isOfPersons} ${key} ${words}`, async (signal) => {
-    if (key === '' || !isOfPersons || !may('person:read')) return []
-    return (await get('project/persons/values/', { key, value: words }, signal)).map(({ name }) => plain(name))
-  })
+  const values = usePropertyValues(isOfPersons && may('person:read') ? 'person' : 'group', key, words)
   const set = (text: string) =>
     change({ ...filter, value: isListed(operator) && text.includes(', ') ? text.split(', ') : text })
-  return <TextField isNarrow label="Value" value={words} options={data} change={set} />
+  return <TextField isNarrow label="Value" value={words} options={values} change={set} />
 }
 
 /** The fields for a date. It is a fixed date, or a number of days before the decision. */
@@ -311,15 +304,4 @@ function DateFields({ filter, change }: ValueProps) {
       )}
     </>
   )
-}
-
-/** Returns the names of the properties of persons or of groups of a type, the most frequent first. */
-function usePropertyNames(groupType: number | null): readonly string[] {
-  const { data } = useLoaded(`names ${project.value.id} ${groupType}`, async (signal) => {
-    if (!may('property_definition:read')) return []
-    const owner = groupType === null ? { type: 'person' } : { type: 'group', group_type_index: groupType }
-    const { results } = await get('project/property_definitions/', { limit: 200, ...owner } as never, signal)
-    return results.map(({ name }) => name)
-  })
-  return data ?? []
 }

@@ -2,7 +2,7 @@
  * Code that sends events and reads flags. It contains the URL of this server and the key of the project, so that it can
  * be copied without changes.
  */
-import { loaderLine } from '../../kit.ts'
+import { curlLine, loaderLine } from '../../kit.ts'
 
 /** Code for one language or SDK. `text` returns the code. */
 export interface Snippet {
@@ -74,8 +74,7 @@ await client.shutdown()`,
   {
     id: 'curl',
     name: 'curl',
-    text: (origin, key) => `curl -s ${origin}/capture/ -H 'Content-Type: application/json' \\
-  -d '{"api_key":"${key}","event":"hello","distinct_id":"me"}'`,
+    text: curlLine,
   },
   {
     id: 'openfeature',
