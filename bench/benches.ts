@@ -10,6 +10,7 @@ import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import { FLAG_PLAN } from './decide/flag-plan.ts'
+import { GUARD_BREACH } from './decide/guard-breach.ts'
 import { LISTENERS } from './decide/listeners.ts'
 import { EXPERIMENT_RESULTS } from './experiments/experiment-results.ts'
 import { EXPERIMENTS } from './experiments/experiments.ts'
@@ -49,6 +50,7 @@ export const BENCHES: readonly Bench[] = [
   DECIDE,
   LISTENERS,
   FLAG_PLAN,
+  GUARD_BREACH,
   ANALYTICS,
   QUERIES,
   QUERY_ANSWERS,
