@@ -1,6 +1,7 @@
 /**
- * Tests kill -9 at random times while ramps and a recurring change are made, many of them at the moment of a step.
- * Afterward each step was made exactly once, in order, with one entry in the log of the flag and one in the audit log.
+ * Tests kill -9 at random times while ramps, single changes and recurring changes are made, many of them at the moment
+ * of a step. Afterward each step was made exactly once, in order, with one entry in the log of the flag and one in the
+ * audit log.
  *
  * @lane all
  */
@@ -13,6 +14,9 @@ import { seedOf } from '../fixtures/random-depth.ts'
 const KILLS = 50
 const FLAGS = 4
 const STEPS = 20
+/** Single changes are due within this time. */
+const SINGLE_MS = 3000
+const DAY_MS = 86_400_000
 /** The first look for due changes is this long after the start. */
 const FIRST_LOOK_MS = 1000
 
@@ -36,6 +40,14 @@ async function ask(daemon: SpawnedDaemon, method: string, path: string, body?: o
 }
 
 const PROJECT = '/api/projects/1/'
+
+/** A change that is not a ramp. */
+interface Single {
+  readonly flag: number
+  readonly id: string
+  readonly dueMs: number
+  readonly isRecurring: boolean
+}
 
 /** Creates a flag with a ramp through 5, 10, 15 and so on up to 100 %. */
 async function makeRamp(
@@ -61,6 +73,23 @@ async function makeRamp(
   return { flag: Number(flag['id']), change: `${PROJECT}scheduled_changes/${id}/` }
 }
 
+/** Schedules a flag to be enabled within the next seconds, once or every day. */
+async function makeSingle(daemon: SpawnedDaemon, number: number): Promise<Single> {
+  const isRecurring = number % 2 === 1
+  const key = `single-${number}`
+  const flag = await ask(daemon, 'POST', `${PROJECT}feature_flags/`, { key, active: false })
+  const dueMs = Date.now() + Math.ceil(random() * SINGLE_MS)
+  const change = await ask(daemon, 'POST', `${PROJECT}scheduled_changes/`, {
+    record_id: flag['id'],
+    model_name: 'FeatureFlag',
+    payload: { operation: 'update_status', value: true },
+    scheduled_at: new Date(dueMs).toISOString(),
+    ...(isRecurring ? { is_recurring: true, recurrence_interval: 'daily' } : {}),
+  })
+  const id = String(change['id'])
+  return { flag: Number(flag['id']), id, dueMs, isRecurring }
+}
+
 async function isDone(daemon: SpawnedDaemon, change: string): Promise<boolean> {
   return (await ask(daemon, 'GET', change))['executed_at'] !== null
 }
@@ -70,6 +99,7 @@ t.test('each step is made once, however often the daemon is killed', async (t) =
   const options = { dataDir: `${t.testdir()}/data` }
   let daemon = await spawnDaemon(options)
   const ramps: { flag: number; change: string }[] = []
+  const singles: Single[] = []
   let last: { flag: number; change: string }[] = []
   for (let kill = 0; kill < KILLS; kill++) {
     const running = daemon
@@ -82,6 +112,7 @@ t.test('each step is made once, however often the daemon is killed', async (t) =
         last.push(ramp)
       }
     }
+    singles.push(await makeSingle(running, kill))
     // Half of the kills hit the time around the first look.
     const isAtLook = random() < 0.5
     const delayMs = isAtLook ? FIRST_LOOK_MS * (0.9 + random() * 0.2) : random() * 2 * FIRST_LOOK_MS
@@ -92,6 +123,13 @@ t.test('each step is made once, however often the daemon is killed', async (t) =
   const final = daemon
   for (const { change } of last) {
     while (!(await isDone(final, change))) await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  const changeOf = (id: string) => ask(final, 'GET', `${PROJECT}scheduled_changes/${id}/`)
+  for (const { id, isRecurring } of singles) {
+    const made = isRecurring ? 'last_executed_at' : 'executed_at'
+    while ((await changeOf(id))[made] === null) {
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
   }
   const audit: string[] = []
   for (let offset = 0, count = 1; offset < count; offset += 100) {
@@ -129,5 +167,15 @@ t.test('each step is made once, however often the daemon is killed', async (t) =
     t.match(await ask(daemon, 'GET', change), { ramp: { state: 'done' }, failure_reason: null })
   }
   t.ok(ramps.length > 0)
+  for (const { flag, id, dueMs, isRecurring } of singles) {
+    const entries = audit.filter((entry) => entry.startsWith(`${flag} `))
+    t.equal(entries.length, 1, `audit log of flag ${flag}: ${entries.join()}`)
+    const shown = await ask(daemon, 'GET', `${PROJECT}feature_flags/${flag}/`)
+    t.match(shown, { active: true, version: 2 })
+    const change = await changeOf(id)
+    t.equal(change['failure_reason'], null)
+    const nextMs = Date.parse(String(change['scheduled_at']))
+    t.equal(nextMs, isRecurring ? dueMs + DAY_MS : dueMs, 'the time of the next execution')
+  }
   t.strictSame(await daemon.stop(), { code: 0, signal: null })
 })
