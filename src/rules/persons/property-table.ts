@@ -302,6 +302,23 @@ export class PropertyTable {
     return isChanged
   }
 
+  /**
+   * Returns true if this table has every name of another table. Returns false if one of them has unread properties,
+   * because their names would have to be read. The cost grows only with the smaller of the two tables.
+   */
+  hasNamesOf(other: PropertyTable): boolean {
+    if (this.#unread !== null || other.#unread !== null) return false
+    if (other.#others.size > this.#others.size) return false
+    const [ours, theirs] = [this.#slots, other.#slots]
+    if (theirs !== null) {
+      for (let slot = 0; slot < theirs.length; slot++) {
+        if (theirs[slot] !== undefined && ours?.[slot] === undefined) return false
+      }
+    }
+    for (const name of other.#others.keys()) if (!this.#others.has(name)) return false
+    return true
+  }
+
   /** Adds the properties of `weaker` that this table does not have. */
   addMissing(weaker: PropertyTable): void {
     weaker.readAll()

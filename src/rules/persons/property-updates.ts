@@ -81,16 +81,18 @@ export function fillProperties(
 }
 
 /**
- * Merges the properties of both tables. If both have a property, the value of `stronger` wins. The larger of the two
- * tables is changed and returned, so that a merge costs the size of the smaller one. The other table must not be used
- * any more. Returns null if the result would have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then
- * unchanged.
+ * Merges the properties of both tables. If both have a property, the value of `stronger` wins. If `stronger` has all
+ * names, it is returned without a change. Otherwise the larger of the two tables is changed and returned, so that a
+ * merge costs the size of the smaller one. The other table must not be used any more. Returns null if the result would
+ * have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then unchanged.
  */
 export function mergeProperties(
   stronger: PropertyTable,
   weaker: PropertyTable,
   bytesMax: number,
 ): PropertyTable | null {
+  // The store then keeps the text of `stronger`. Persons of one site mostly have the same names.
+  if (stronger.hasNamesOf(weaker)) return stronger
   const isWeakerLarger = weaker.jsonBytesBound > stronger.jsonBytesBound
   const isWithin = bytesMax === 0 || weaker.jsonBytesBound <= bytesMax
   const [kept, added] = isWeakerLarger && isWithin ? [weaker, stronger] : [stronger, weaker]

@@ -20,6 +20,7 @@ import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/limits.t
 import type { GroupState, PersonState } from '../../../src/rules/persons/person-repository.ts'
 import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
 import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
+import { mergeProperties } from '../../../src/rules/persons/property-updates.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
@@ -264,6 +265,28 @@ t.test(
     table.setJsonBytes(22)
     t.ok(table.hasRoom(1000, 10_000))
     t.ok(PropertyTable.from({ a: 1 }, 9).hasRoom(1, 0), 'without a limit there is always room')
+  },
+)
+
+t.test(
+  'a merge that adds no property changes nothing, even if the other person is larger',
+  async (t) => {
+    const names = fc.constantFrom('a', 'b', 'c', 'd', '$browser', '$initial_browser', '$os')
+    const members = fc.dictionary(names, fc.oneof(fc.string({ maxLength: 40 }), fc.nat()))
+    const differences = new Differences()
+    fc.assert(
+      fc.property(members, members, (first, second) => {
+        const stronger = PropertyTable.from(first)
+        const merged = mergeProperties(stronger, PropertyTable.from(second), 0)
+        const found = { ...merged?.toObject() }
+        const name = (): string => JSON.stringify([first, second, found])
+        differences.ok(isSameJson(found, { ...second, ...first }), name)
+        const isAdding = Object.keys(second).some((key) => !Object.hasOwn(first, key))
+        if (!isAdding) differences.ok(merged === stronger && stronger.isUnchanged, name)
+      }),
+      runsOf(300),
+    )
+    t.strictSame(differences.list(), [], 'the properties, and an unchanged table')
   },
 )
 
