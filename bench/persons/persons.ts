@@ -199,6 +199,6 @@ async function measureMerges(
     value: median(rates),
     unit: 'merges/s',
     target: { of: 'value', bound: 'at least', limit: 60_000 },
-    note: `median of ${rates.length} times ${merges}, ${EVENTS_PER_REQUEST} a request, until all is processed; ${cpuUs.toFixed(0)} us of CPU each`,
+    note: `median of ${rates.length} rounds, each with ${merges} events in requests of ${EVENTS_PER_REQUEST} until all are processed; ${cpuUs.toFixed(0)} us of CPU for each merge`,
   })
 }

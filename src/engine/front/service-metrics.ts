@@ -87,7 +87,7 @@ export class ServiceMetrics {
   /** Labels: `project`, `limit` (`events`, `bytes`). */
   readonly #dailyLimits = this.page.counters(
     'ingest_daily_limits_reached_total',
-    'How often a project has reached a daily limit.',
+    'On how many days a project has reached a daily limit.',
     ['project', 'limit'],
   )
   readonly liveStreams = this.page.gauges('live_streams', 'Open event streams.', []).with()

@@ -75,14 +75,14 @@ export interface EventScanRequest {
    * faster, because it need not look up the positions of values that an earlier chunk had.
    */
   readonly areValuesLocal?: boolean
-  /** If true, the caller reads neither `timesMs` nor `seriesMasks`, so the scan may leave them empty. */
+  /** If true, the caller does not read `timesMs`, `sequences` and `seriesMasks`, so the scan may leave them empty. */
   readonly isPersonsOnly?: boolean
   /**
    * For chunks: returns which columns the caller reads of a chunk whose times are all in the range `within`. The scan
    * may leave the other columns empty. If `looksAt` is absent, `isPersonsOnly` decides.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
-  /** If true, events without an owner are found as well. Their person number is 0. */
+  /** If true, events of deleted persons are found as well. They have no owner, and their person number is 0. */
   readonly keepsOwnerless?: boolean
   /** If true, only events of persons are found, and no events of a distinct_id without a person. */
   readonly hasProfile?: boolean
@@ -101,8 +101,11 @@ export interface EventScanRequest {
 }
 
 /**
- * The columns of a chunk that a caller reads, in addition to the columns of values. `all` means all columns, `persons`
- * all except times and series, `times` only the times, and `count` none of them.
+ * Says which columns of `EventColumns` a caller of `scanChunks` reads. `values` is always filled.
+ * - `all`: every column.
+ * - `persons`: `persons`, but not `timesMs`, `sequences` and `seriesMasks`.
+ * - `times`: only `timesMs`.
+ * - `count`: no column, only the number of events.
  */
 export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 

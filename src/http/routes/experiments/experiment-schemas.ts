@@ -225,7 +225,7 @@ const CHANGED = {
   exposure_criteria: is.nullable(is.unchecked(EXPOSURE)),
   parameters: is.about(
     is.nullable(is.unchecked(PARAMETERS)),
-    'Replaces all parameters. Variants that are left out stay as they are.',
+    'Replaces all parameters. If `feature_flag_variants` is left out, the flag keeps its variants, or a new flag gets the default ones.',
   ),
   metrics: is.about(METRICS_SENT, 'Replaces the primary metrics.'),
   metrics_secondary: METRICS_SENT,

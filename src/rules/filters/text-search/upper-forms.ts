@@ -1,7 +1,8 @@
 /**
- * Finds out which characters `toLowerCase` turns into a given character. Nearly all characters become the same one
- * wherever they stand. There are two exceptions: U+0130 becomes two characters, and a capital sigma becomes another
- * small sigma at the end of a word. `formWithContext` handles these two.
+ * Finds the characters that `toLowerCase` turns into a given character. The lower case of a character is nearly always
+ * one character, which does not depend on the text around it. `upperForms` returns these characters. There are two
+ * exceptions, which `formWithContext` returns: U+0130 becomes two characters, and the capital sigma becomes a different
+ * small sigma at the end of a word than elsewhere.
  */
 
 const BLOCK = 256
