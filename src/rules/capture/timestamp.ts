@@ -524,7 +524,10 @@ function isRemarkOf(zone: string, remark: string): boolean {
   return !text.endsWith(' time') || isNameOf(zone, text, ENGLISH_NAMES)
 }
 
-/** Returns whether a table has a name for a zone. */
+/**
+ * Returns whether `name` is a name of the zone `zone`. Each row of the table has a pattern of zones and a pattern of
+ * their names.
+ */
 function isNameOf(
   zone: string,
   name: string,

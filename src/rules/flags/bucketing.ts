@@ -14,7 +14,10 @@ export interface Variant {
   readonly rolloutPercentage: number
 }
 
-/** The hashes of a flag. Create them once for each flag. */
+/**
+ * Hashes identifiers for one flag: one hash decides about the rollout, the other about the variant. Create one object for
+ * each flag, because it keeps the prepared key of the flag and the last hashes.
+ */
 export class FlagHashes {
   readonly #rollout: HashPrefix
   readonly #variant: HashPrefix
