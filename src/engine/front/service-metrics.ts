@@ -163,7 +163,11 @@ export class ServiceMetrics {
     ['lane'],
   )
   readonly ingestQueueDepth = this.page
-    .gauges('ingest_queue_depth', 'Accepted events that are not processed yet.', [])
+    .gauges(
+      'ingest_queue_depth',
+      'Events that were accepted since the start and are not processed yet.',
+      [],
+    )
     .with()
   readonly ingestOldestUnprocessedSeconds = this.page
     .gauges(

@@ -15,8 +15,8 @@ export interface Variant {
 }
 
 /**
- * Hashes identifiers for one flag: one hash decides about the rollout, the other about the variant. Create one object for
- * each flag, because it keeps the prepared key of the flag and the last hashes.
+ * Hashes identifiers for one flag: one hash decides about the rollout, the other about the variant. Create one object
+ * for each flag, because it keeps the prepared key of the flag and the last hashes.
  */
 export class FlagHashes {
   readonly #rollout: HashPrefix

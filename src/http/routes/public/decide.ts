@@ -306,7 +306,10 @@ const QUERY = is.options({
   v: is.about(is.TEXT, 'Version of the form of the answer.'),
   config: is.about(is.BOOLEAN, 'Include the configuration for browsers.'),
   compression: is.about(is.TEXT, 'The encoding of the body.'),
-  only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Return only flags whose key begins with survey-targeting-.'),
+  only_evaluate_survey_feature_flags: is.about(
+    is.BOOLEAN,
+    'Return only flags whose key begins with survey-targeting-.',
+  ),
 })
 
 /** The routes of `/flags/` and `/decide/`. */
