@@ -58,16 +58,15 @@ async function sendPersons(): Promise<void> {
   await daemonHas(batch.length)
 }
 
+async function eventCount(): Promise<number> {
+  const query = { kind: 'EventsQuery', select: ['count()'] }
+  const asked = askApi<{ results: number[][] }>(daemon, 'POST', 'projects/1/query/', { query })
+  return (await asked).results[0]?.[0] ?? 0
+}
+
 /** Waits until the project has so many events. */
 async function daemonHas(count: number): Promise<void> {
-  for (;;) {
-    const query = { kind: 'EventsQuery', select: ['count()'] }
-    const { results } = await askApi<{ results: number[][] }>(daemon, 'POST', 'projects/1/query/', {
-      query,
-    })
-    if ((results[0]?.[0] ?? 0) >= count) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
+  while ((await eventCount()) < count) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
 if (browser !== null) {
@@ -192,6 +191,36 @@ if (browser !== null) {
     await window.open('/p/1/experiments?state=stopped')
     await page.getByText('A variant won').waitFor()
     t.match(await window.rows('Experiments'), [[/^Shorter form/, 'Ended', 'control, short']])
+    window.isSilent(t)
+  })
+
+  t.test('an experiment that counts groups says so, and offers no cohort of persons', async (t) => {
+    const project = 'projects/1/experiments'
+    const made = await askApi<Experiment>(daemon, 'POST', `${project}/`, {
+      name: 'By company',
+      feature_flag_key: 'by-company',
+      parameters: { aggregation_group_type_index: 0 },
+      metrics: [{ metric_type: 'mean', source: { kind: 'EventsNode', event: 'signed_up' } }],
+    })
+    const start_date = new Date(Date.now() - 60_000).toISOString()
+    await askApi(daemon, 'PATCH', `${project}/${made.id}/`, { start_date })
+    const called = (company: string | null) => ({
+      event: '$feature_flag_called',
+      distinct_id: `works-for-${company}`,
+      properties: {
+        $feature_flag: 'by-company',
+        $feature_flag_response: 'test',
+        ...(company === null ? {} : { $groups: { company } }),
+      },
+    })
+    const batch = [called('a'), called('b'), called(null)]
+    const before = await eventCount()
+    t.equal((await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })).status, 200)
+    await daemonHas(before + batch.length)
+    await window.open(`/p/1/experiments/${made.id}`)
+    await page.getByText('because they have no group: 1.').waitFor()
+    t.match(await main(), /2 persons: control 0 \(0 %\), test 2 \(100 %\)/)
+    t.equal(await page.getByRole('button', { name: 'Save as cohort' }).count(), 0)
     window.isSilent(t)
   })
 }

@@ -255,7 +255,7 @@ function Variants({ result, label }: { result: MetricResult; label: string }) {
 
 /** A chart of how many persons have seen each variant, over time. */
 function Exposures({ answer, experiment }: { answer: Answer; experiment: Experiment }) {
-  const { timeseries = [], exposed_persons: persons = {} } = answer
+  const { timeseries = [], exposed_persons: persons = {}, aggregation_group_type_index: group } = answer
   const shown = timeseries.filter(({ variant }) => variant in persons)
   const days = shown[0]?.days ?? []
   const total = Object.values(persons).reduce((sum, count) => sum + count, 0)
@@ -264,6 +264,12 @@ function Exposures({ answer, experiment }: { answer: Answer; experiment: Experim
   }
   return (
     <>
+      {group !== undefined && (
+        <p class="notice">
+          This experiment counts groups: where this page says “persons”, it means groups. Exposures that it leaves out,
+          because they have no group: {exact(answer.exposures_without_group ?? 0)}.
+        </p>
+      )}
       <p>
         <b>{exact(total)}</b> persons:{' '}
         {Object.entries(persons)
@@ -278,7 +284,7 @@ function Exposures({ answer, experiment }: { answer: Answer; experiment: Experim
         lines={shown.map(({ variant, exposure_counts: counts }) => ({ label: variant, data: counts }))}
         isOpen={experiment.end_date === null}
       />
-      <ExposureCohort experiment={experiment} />
+      {group === undefined && <ExposureCohort experiment={experiment} />}
     </>
   )
 }
