@@ -79,7 +79,7 @@ t.test('the status names the data at risk', async (t) => {
     /No majority of the brokers answers/,
   ])
   t.match(risksOf({ events: events(stream([true, true, false])) }), [
-    /Only broker 0, broker 1 are current/,
+    /Only the brokers broker 0, broker 1 are up to date/,
   ])
   t.match(risksOf({ events: events(stream([true])) }), [/fewer than three brokers/])
   t.match(risksOf({ nodes: [node('one', { unsent: 3 }), node('two')] }), [
