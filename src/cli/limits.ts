@@ -44,7 +44,10 @@ export const FILTERS_NAMED_MAX = 50
 export const DAEMON_ANSWER_MS_MAX = 60_000
 /** The largest number of events in one request of an import. Further events go into the next request. */
 export const IMPORT_BATCH_EVENTS_MAX = 10_000
-/** The number of bytes of events with which an import sends a request. A single larger event is sent alone. */
+/**
+ * When an import has gathered this many bytes of events, it sends them as one request. A single larger event is sent
+ * alone.
+ */
 export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
 /**
  * The largest number of attempts of an import to send one request. If the last one is not answered, the import fails.
