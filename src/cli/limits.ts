@@ -162,8 +162,8 @@ export const PROOF_ANSWER_MS_MAX = 30_000
 /** The time that the events of `prove-durability` have to be processed at the end. After it, the command fails. */
 export const PROOF_PROCESSING_MS_MAX = 300_000
 /**
- * The largest number of events, for each kind of fault, whose UUIDs the report of `prove-durability` lists. It only
- * says how many more there are.
+ * The largest number of events, for each kind of fault, whose UUIDs the report of `prove-durability` lists. Of further
+ * events, the report gives only the number.
  */
 export const PROOF_EXAMPLES_MAX = 20
 /**

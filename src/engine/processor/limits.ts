@@ -10,7 +10,7 @@ export const BATCHES_MAX = 1024
  * once.
  */
 export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
-/** The largest number of dead letters that one command handles. It reports whether there are more. */
+/** The largest number of dead letters that one command handles. The command reports whether there are more. */
 export const COMMAND_LETTERS_MAX = 200
 /**
  * If the dead letters that one command has handled have more than this number of bytes together, the command ends, so
