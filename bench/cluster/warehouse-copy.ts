@@ -80,7 +80,7 @@ async function measure(context: BenchContext): Promise<void> {
     baseline: median(parses.filter((parse) => typeof parse === 'number')),
     target: { of: 'value', bound: 'at most', limit: 12 },
     note:
-      `median of ${rounds} times ${events} events, reading, encoding and sending; ClickHouse ` +
+      `median of ${rounds} rounds with ${events} events each, reading, encoding and sending; ClickHouse ` +
       `${median(all.map((copy) => us(copy.clickhouseSeconds))).toFixed(1)} us, ` +
       `${(events / (median(all.map((copy) => copy.elapsedMs)) / 1000)).toFixed(0)} events/s`,
   })

@@ -61,7 +61,7 @@ export async function measureOpenConsoles(context: BenchContext): Promise<void> 
       baseline: median(none.map(of)),
       target: { of: 'ratio', bound: 'at most', limit: SLOWER_MAX },
     })
-  const note = `median of ${open.length}; baseline: no console; p50 ${pair(open, none, 'p50')} ms`
+  const note = `median of ${open.length} rounds; baseline: no console; p50 ${pair(open, none, 'p50')} ms`
   const beside5 = `beside ${CONSOLES} open consoles`
   state(`p99 acknowledgment ${beside5}`, 'ms', ({ latencyMs }) => latencyMs.p99, note)
   context.report({

@@ -64,7 +64,7 @@ async function measure(context: BenchContext): Promise<void> {
     unit: 'us',
     baseline: median(theirs),
     target: { of: 'ratio', bound: 'at most', limit: 2.5 },
-    note: `median of ${ours.length} times ${events} events; user and system time, all threads`,
+    note: `median of ${ours.length} rounds with ${events} events each; user and system time, all threads`,
   })
   context.report({
     figure: 'events/s accepted and processed, against JSON.parse alone on one core (c)',

@@ -109,7 +109,7 @@ async function measureFew(context: BenchContext): Promise<void> {
     unit: 'us',
     baseline: median(theirs),
     target: { of: 'ratio', bound: 'at most', limit: 2.5 },
-    note: `median of ${ours.length} times ${events} events; all threads; activity skewed`,
+    note: `median of ${ours.length} rounds with ${events} events each; all threads; activity skewed`,
   })
 }
 
@@ -150,7 +150,7 @@ async function measureMany(context: BenchContext, daemon: Daemon, users: number)
     unit: 'us',
     baseline: median(theirs),
     target: { of: 'ratio', bound: 'at most', limit: 4 },
-    note: `median of ${ours.length} times ${events} events; all threads`,
+    note: `median of ${ours.length} rounds with ${events} events each; all threads`,
   })
   return stored
 }

@@ -11,15 +11,15 @@
 export const JSON_DEPTH_MAX = 128
 // rules/capture/scanner/assembly.ts contains the same value.
 /**
- * The largest number of events in one request. More are answered 413 `request_too_large`. The value is above the number
- * of the smallest events that fit into 20 MiB (1,165,084 times `{"distinct_id":1}` on /engage).
+ * The largest number of events in one request. More are answered 413 `request_too_large`. A body of 20 MiB cannot have
+ * so many: it has room for 1,165,084 of the smallest events, `{"distinct_id":1}` on /engage.
  * @user Events
  */
 export const BODY_EVENTS_MAX = 1_200_000
 /**
  * The largest number of values (members and elements at any depth) in one event, or in the members of a request beside
- * `batch`. More are answered 413 `request_too_large`. An event whose properties are within their size limit has at most
- * half as many.
+ * `batch`. More are answered 413 `request_too_large`. If the properties of an event are within their size limit, the
+ * event has at most half as many values.
  * @user Events
  */
 export const EVENT_VALUES_MAX = 1_200_000
@@ -128,8 +128,8 @@ export const SLABS_MAX = 8
  */
 export const SMALL_SLAB_BODY_BYTES_MAX = 1024 * 1024
 /**
- * The largest number of small slabs in use at a time, within a sixth of the budget for bodies. Further bodies get
- * memory of their own.
+ * The largest number of small slabs in use at a time. There are fewer if they would take more than a sixth of the
+ * budget for bodies. Further bodies get memory of their own.
  */
 export const SMALL_SLABS_MAX = 32
 /**
@@ -215,8 +215,8 @@ export const TABLE_BYTES_MAX = 16 * 1024 * 1024
  */
 export const WAITING_ANSWERS_BYTES_MAX = 128 * 1024 * 1024
 /**
- * The largest number of reads that may wait for a thread for long reads. Beyond it, the read that asks for the most
- * rows is answered 503.
+ * The largest number of reads that may wait for one of the threads for long reads. Beyond it, the waiting read that
+ * asks for the most rows is answered 503.
  * @user Requests and answers
  */
 export const LONG_READS_WAITING_MAX = 32

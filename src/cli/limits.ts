@@ -44,7 +44,10 @@ export const FILTERS_NAMED_MAX = 50
 export const DAEMON_ANSWER_MS_MAX = 60_000
 /** The largest number of events in one request of an import. Further events go into the next request. */
 export const IMPORT_BATCH_EVENTS_MAX = 10_000
-/** The number of bytes of events with which an import sends a request. A single larger event is sent alone. */
+/**
+ * When an import has gathered this many bytes of events, it sends them as one request. A single larger event is sent
+ * alone.
+ */
 export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
 /**
  * The largest number of attempts of an import to send one request. If the last one is not answered, the import fails.
@@ -159,8 +162,8 @@ export const PROOF_ANSWER_MS_MAX = 30_000
 /** The time that the events of `prove-durability` have to be processed at the end. After it, the command fails. */
 export const PROOF_PROCESSING_MS_MAX = 300_000
 /**
- * The largest number of events, for each kind of fault, whose UUIDs the report of `prove-durability` lists. It only
- * says how many more there are.
+ * The largest number of events, for each kind of fault, whose UUIDs the report of `prove-durability` lists. Of further
+ * events, the report gives only the number.
  */
 export const PROOF_EXAMPLES_MAX = 20
 /**

@@ -40,7 +40,8 @@ export const AHEAD_ROWS_MAX = 65_536
  */
 export const AHEAD_BYTES_MAX = 128 * 1024 * 1024
 /**
- * The time, in milliseconds, for which a segment with an incomplete copy keeps its columns until it is compared again.
+ * The time, in milliseconds, after which a segment whose copy in ClickHouse is incomplete is compared with the copy
+ * again. Until then, the segment keeps its columns in the store.
  */
 export const COMPARE_AGAIN_MS = 600_000
 /**

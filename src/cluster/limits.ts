@@ -73,8 +73,8 @@ export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
  */
 export const STATUS_LISTENED_MS = 3000
 /**
- * The stream of the secrets for cookieless visitors keeps its messages longer than the stream of events, by this time
- * in milliseconds. A secret is created before the events of its day, and such events may still arrive after the day.
+ * The time, in milliseconds, by which messages stay longer in the stream of secrets for cookieless visitors than in the
+ * stream of events. A secret is created before the events of its day, and such events may still arrive after the day.
  */
 export const SALT_DAYS_MS = 6 * 86_400_000
 /**
@@ -135,7 +135,10 @@ export const FACTS_SILENCE_MS_MAX = 150
  * that processing needs to show an event.
  */
 export const FACTS_KEPT_MS_MAX = 100
-/** The largest number of bytes of these cached persons and groups. Beyond it, the oldest ones are evicted. */
+/**
+ * The largest number of bytes of the persons and groups of other machines that are cached for flag decisions. Beyond
+ * it, the oldest ones are evicted.
+ */
 export const FACTS_KEPT_BYTES_MAX = 16 * 1024 * 1024
 /**
  * The time for which a replica may be behind the end of the stream. After it, the replica answers no requests until it
@@ -147,7 +150,7 @@ export const DEFINITIONS_MS_MAX = 5000
 /** For this time after a write, the machine that wrote reads only from replicas that have the write. */
 export const WRITTEN_MS_MAX = 30_000
 /**
- * The largest number of bytes that are kept for the bodies of messages, enough for several blocks. A larger body gets
- * memory of its own.
+ * The largest number of bytes of memory that are kept and reused for the bodies of messages, enough for several blocks.
+ * A larger body gets memory of its own.
  */
 export const MESSAGE_KEPT_BYTES_MAX = 4 * 1024 * 1024

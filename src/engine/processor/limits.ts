@@ -1,8 +1,8 @@
 /** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of batches that may wait for a subscriber. Beyond it, all waiting batches are dropped, and the
- * subscriber is told that it missed them.
+ * The largest number of batches of stored events that may wait for a subscriber, such as a live stream. Beyond it, all
+ * waiting batches are dropped, and the subscriber is told that it missed them.
  */
 export const BATCHES_MAX = 1024
 /**
@@ -10,9 +10,12 @@ export const BATCHES_MAX = 1024
  * once.
  */
 export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
-/** The largest number of dead letters that one command handles. It reports whether there are more. */
+/** The largest number of dead letters that one command handles. The command reports whether there are more. */
 export const COMMAND_LETTERS_MAX = 200
-/** The largest number of bytes of dead letters after which one command ends, so that events do not wait long. */
+/**
+ * If the dead letters that one command has handled have more than this number of bytes together, the command ends, so
+ * that events do not wait long.
+ */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
 /**
  * The largest number of bytes in the cache of user agents, and in the cache of IP addresses. Beyond it, the oldest
@@ -44,7 +47,7 @@ export const LIVE_RUN_UNITS_MAX = 1024 * 1024
  * the middle of a block.
  */
 export const GATHERED_BYTES_MAX = 64 * 1024 * 1024
-/** The factor by which the next batch is smaller after a batch of events failed. */
+/** After a batch of events failed, the next batch is smaller by this factor. */
 export const ATTEMPT_PARTS = 8
 /**
  * The largest number of times that an event may fail with an error when it is processed alone. Then it becomes a dead
@@ -61,7 +64,10 @@ export const ATTEMPTS_ALONE_MAX = 2
 export const ENDS_ALONE_MAX = 8
 /** The largest number of failed maintenance steps that are recorded. Beyond it, the oldest one is removed. */
 export const FAILED_STEPS_MAX = 100
-/** The pause of a maintenance step after its first failure, in milliseconds. It doubles with each further failure. */
+/**
+ * The pause before a maintenance step is tried again after its first failure, in milliseconds. It doubles with each
+ * further failure.
+ */
 export const STEP_PAUSE_MS_MIN = 600_000
-/** The longest pause of a maintenance step. */
+/** The longest pause before a maintenance step that has failed is tried again. */
 export const STEP_PAUSE_MS_MAX = 86_400_000

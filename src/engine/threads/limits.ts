@@ -5,16 +5,17 @@
  * @user Flags
  */
 export const REACH_COUNT_MS_MAX = 30_000
-/** The time for which a count of persons or groups works before other long reads get their turn. */
+/** The time for which a count of persons or groups works without a pause. After it, other long reads get their turn. */
 export const REACH_PIECE_MS_MAX = 100
 /**
- * The time to parse the events of one upload in the slow lane. If it takes longer, the machine is too busy, and the
- * request is answered 503.
+ * The time that a thread of the slow lane, which checks the most expensive uploads, may take to parse the events of one
+ * upload. If it takes longer, the machine is too busy, and the request is answered 503.
  * @user Events
  */
 export const CHECK_MS_MAX = 20_000
 /**
- * The time for which an upload waits in all lanes together for its check. After it, the request is answered 503.
+ * The time for which an upload waits in all lanes of threads together until it is checked. After it, the request is
+ * answered 503.
  * @user Events
  */
 export const CHECK_WAIT_MS_MAX = 30_000
@@ -47,8 +48,8 @@ export const TABLE_LOOKED_AT_MAX = 2 * 1024 * 1024
 /** The approximate number of bytes of table or export lines that one task writes. The last line may exceed it. */
 export const TABLE_PIECE_BYTES_MAX = 256 * 1024
 /**
- * The largest number of events that an export reads at once, all of one segment. These events may exceed the limit of
- * bytes of a task.
+ * The largest number of events, all of one segment, that an export reads at once. Together, they may have more bytes
+ * than the limit for one task.
  */
 export const EXPORT_ROWS_MAX = 1000
 /** The time of one task that writes lines or tables. The rest is left to the next task. */
@@ -109,7 +110,7 @@ export const REMEMBERED_QUERY_UNITS_MAX = 16_384
 export const REFRESHED_QUERIES_MAX = 100
 /** The time for which a query is refreshed after a client last asked it. */
 export const QUERY_REFRESH_MS_MAX = 600_000
-/** The longest unused time for refreshing queries that is saved for later. Unused time beyond it is lost. */
+/** Refreshing queries may use a share of the time. Time that it does not use is saved for later, up to this much. */
 export const QUERY_REFRESH_SAVED_MS_MAX = 1000
 /**
  * The estimated number of bytes of an answer that a thread caches until the store changes. A larger answer is built

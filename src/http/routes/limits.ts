@@ -180,7 +180,7 @@ export const USER_AGENT_CHARACTERS_MAX = 300
  * @user Console and live events
  */
 export const LOGIN_CODE_CHARACTERS_MAX = 64
-/** The largest number of characters of an e-mail address in a login. No user has a longer one. */
+/** The largest number of characters of an e-mail address in a login. A longer one belongs to no user. */
 export const EMAIL_TEXT_CHARACTERS_MAX = 254
 /**
  * The largest number of characters of a password. A longer one is answered 400.

@@ -17,7 +17,8 @@ export const PERIODS_MAX = 200_000
  */
 export const QUESTION_ROWS_MAX = 10_000
 /**
- * The largest number of periods of one cohort of retention (`total_intervals`). More are answered 400 `invalid_input`.
+ * The largest number of periods (`total_intervals`) over which retention follows the persons who began in one period.
+ * More are answered 400 `invalid_input`.
  * @user Queries
  */
 export const RETENTION_INTERVALS_MAX = 1000
@@ -44,8 +45,8 @@ export const FUNNEL_WINDOW_COUNT_MAX = 1_000_000
  */
 export const FUNNEL_CUSTOM_STEPS_MAX = 100
 /**
- * The largest number of characters, multiplied by the sizes of the patterns, that the cleaning of paths may search in
- * one query. More are answered 400 `query_too_large`.
+ * The largest amount of work for cleaning paths in one query: the number of searched characters, multiplied by the
+ * sizes of the compiled patterns. A query with more is answered 400 `query_too_large`.
  * @user Queries
  */
 export const PATH_CLEANING_UNITS_MAX = 1_000_000_000

@@ -37,8 +37,8 @@ export const ELEMENT_TEXT_UNITS_MAX = 400
  */
 export const ELEMENT_HREF_UNITS_MAX = 2048
 /**
- * The number of UTF-16 units of JSON after which a name or ID that is a list or object is not read any further. It is
- * more than any name or ID may have; a code point has at most two units.
+ * If the name or ID of an event is a list or object, its JSON is read only up to about this number of UTF-16 units. It
+ * is more than any name or ID may have; a code point has at most two units.
  */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
 /**

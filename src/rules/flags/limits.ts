@@ -24,8 +24,8 @@ export const COMPARED_VALUES_MAX = 1000
  */
 export const FLAG_COHORT_DEPTH_MAX = 50
 /**
- * The largest number of flags in which a lookup of flags may differ from the map that several lookups share. With more,
- * the lookup gets a map of its own.
+ * Several lookups of flags share one map, and each of them stores only the flags in which it differs from the map. If
+ * more flags than this differ, the lookup gets a map of its own.
  */
 export const LOOKUP_CHANGES_MAX = 128
 /**

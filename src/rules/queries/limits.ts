@@ -44,8 +44,8 @@ export const QUERY_COHORTS_MAX = 25
  */
 export const QUERY_BINS_MAX = 100
 /**
- * The largest number of points in one series of a chart, such as the days since 1970 or the minutes of 17 days. It is
- * far above the number of columns of a screen. More are answered 400 `query_too_large`.
+ * The largest number of points in one series of a chart, such as the days since 1970 or the minutes of 17 days. A
+ * screen has far fewer columns. More points are answered 400 `query_too_large`.
  * @user Queries
  */
 export const CHART_SERIES_POINTS_MAX = 25_000
@@ -67,7 +67,7 @@ export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
  */
 export const INSIGHT_RESULT_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The largest number of characters in the URL that leads to the persons behind a number. A longer URL is left out of
+ * The largest number of characters in the URL of a request for the persons behind a number. A longer URL is left out of
  * the answer.
  */
 export const PERSONS_URL_UNITS_MAX = 32 * 1024

@@ -100,8 +100,7 @@ export const SHARE_PASSWORDS_MAX = 5
  */
 export const SHARE_NOTE_CHARACTERS_MAX = 100
 /**
- * The time for which a reader who gave the password of a shared link can open the link. After it, the password is
- * needed again.
+ * The time for which a reader who gave the password of a shared link can open the link again without the password.
  * @user Insights, dashboards and annotations
  */
 export const SHARE_PROOF_MS_MAX = 12 * 3_600_000

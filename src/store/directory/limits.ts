@@ -16,9 +16,9 @@ export const LOCK_COMMAND_WAIT_MS_MAX = 10_000
  */
 export const LOCK_SILENCE_MS_MAX = 500
 /**
- * The largest number of attempts to register as a user of an environment. After the last one, the start fails. Another
- * process may prevent an attempt: for a moment if it starts at the same time, until it ends if it is a command, and for
- * longer if it is a daemon.
+ * The largest number of attempts to register as a user of an environment. After the last one, the start fails. An
+ * attempt fails while another process prevents it: for a moment if that process starts at the same time, until its end
+ * if it is a command, and for longer if it is a daemon.
  */
 export const LOCK_ATTEMPTS_MAX = 75
 /**

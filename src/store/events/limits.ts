@@ -54,7 +54,7 @@ export const SCAN_LOOKUPS_MAX = 2000
 export const SCAN_CANDIDATES_MAX = 4096
 /**
  * The largest number of distinct IDs with a new owner that a thread records one by one, so that it can correct cached
- * results. Each takes 24 bytes. If there are more, it computes the results of the project again.
+ * results. Each takes 24 bytes. If there are more, the thread computes the results of the project again.
  */
 export const OWNER_MOVES_MAX = 50_000
 /** The largest number of event names whose text a thread caches for all segments. Beyond it, the cache is cleared. */
@@ -113,8 +113,8 @@ export const BUILDERS_MAX = 8
  */
 export const PROPERTY_NAME_UNITS_MAX = 400
 /**
- * The largest number of UTF-16 units, plus 40 for each name, in the property names that a segment lists for name lists.
- * Beyond it, names that only occur in its oldest rows are left out.
+ * The largest size of the property names that a segment stores for lists of names, in UTF-16 units, plus 40 for each
+ * name. Beyond it, names that only occur in its oldest rows are left out.
  */
 export const SEGMENT_NAMES_UNITS_MAX = 512 * 1024
 /**
@@ -133,8 +133,8 @@ export const PROJECT_PROPERTY_NAMES_BYTES_MAX = 6 * 1024 * 1024
  */
 export const NAMES_BYTES_MAX = 32 * 1024 * 1024
 /**
- * The largest number of bytes in its texts up to which a column under construction keeps its memory from one segment to
- * the next.
+ * If the texts of a column under construction have at most this many bytes, the column keeps their memory for the next
+ * segment.
  */
 export const COLUMN_TEXT_BYTES_KEPT_MAX = 1024 * 1024
 /**

@@ -7,7 +7,9 @@ export const ACTOR_TEXTS_MAX = 4096
  * time.
  */
 export const ACTOR_TEXT_UNITS_MAX = 4096
-/** The time for which decisions read from one snapshot. Later decisions read from a newer one. */
+/**
+ * The time for which decisions read from the same snapshot of the store. Later decisions read from a newer snapshot.
+ */
 export const DECISION_SNAPSHOT_MS_MAX = 2
 /**
  * The approximate number of bytes of the decoded persons that are cached for decisions. Beyond it, the persons that
@@ -30,7 +32,7 @@ export const DECISION_VALUES_UNITS_MAX = 8192
  */
 export const COMPARED_BYTES_MAX = 16 * 1024
 /**
- * The largest number of bytes of JSON up to which the properties of a person or group are stored in one record. Larger
+ * If the properties of a person or group have at most this many bytes of JSON, they are stored in one record. Larger
  * properties are stored in pages, so that one property can be read without the others.
  */
 export const PAGED_BYTES_MIN = 4096
@@ -42,8 +44,8 @@ export const DEFLATED_PAGE_BYTES_MIN = 16 * 1024
 /** The approximate number of bytes in a page of properties. A longer property gets a page of its own. */
 export const PROPERTY_PAGE_BYTES = 1024
 /**
- * The largest number of UTF-16 units in a page that has grown by changes. Beyond it, the page is divided into pages of
- * the usual size.
+ * The largest number of UTF-16 units in a page of properties that has grown by changes. Beyond it, the page is divided
+ * into pages of the usual size.
  */
 export const CHANGED_PAGE_UNITS_MAX = 4096
 /** The largest number of UTF-16 units of the properties of a large group that processing caches. */
@@ -59,8 +61,8 @@ export const RANGES_CACHED_MAX = 4096
  */
 export const CACHED_ID_BYTES_MAX = 32 * 1024 * 1024
 /**
- * The largest number of bytes of a group key in the store. A longer key is stored as its beginning and a hash of the
- * whole key.
+ * The largest number of bytes of a group key in the store. For a longer key, the store uses the beginning of the key
+ * and a hash of the whole key.
  */
 export const GROUP_KEY_BYTES_MAX = 400
 /** The largest number of persons in one block of changes. Further ones go into another block. */
@@ -76,8 +78,8 @@ export const PERSON_DELTAS_MAX = 8
  */
 export const CHANGES_UNITS_MAX = 4096
 /**
- * The largest number of persons to which appended events are applied in one step while the processing thread is idle.
- * Further persons follow in the next step.
+ * The largest number of persons to which one step, while the processing thread is idle, applies the events that were
+ * appended to them. Further persons follow in the next step.
  */
 export const FOLDED_PERSONS_MAX = 512
 /**

@@ -21,6 +21,6 @@ export const HOLE_PUNCH_MS_MAX = 10_000
 export const RELEASED_RANGES_MAX = 128
 /**
  * If the disk is full, zeros at the end of the data file can be cut off to make room for a transaction that writes up
- * to this number of bytes. A larger transaction fails, because LMDB may have written some of it already.
+ * to this number of bytes. A transaction that writes more fails, because LMDB may have written some of it already.
  */
 export const CUT_FOR_BYTES_MAX = 64 * 1024 ** 2

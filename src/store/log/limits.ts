@@ -20,7 +20,7 @@ export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
  */
 export const LOG_DEFLATED_BYTES_MIN = 256 * 1024
 /**
- * The largest number of bytes that may be appended between two checks of a log that counts as calm. The files of a calm
+ * If at most this many bytes were appended to the log between two checks, the log counts as calm. The files of a calm
  * log are made small again.
  */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024
