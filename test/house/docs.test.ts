@@ -264,7 +264,10 @@ t.test('the limits match the code', async (t) => {
     ],
     ['free disk space, bytes', DISK_RESERVE_BYTES],
     ['events of a request', BODY_EVENTS_MAX],
-    ['JSON values in one event, or in all members of the body except `batch` together', EVENT_VALUES_MAX],
+    [
+      'JSON values in one event, or in all members of the body except `batch` together',
+      EVENT_VALUES_MAX,
+    ],
     [
       'time that an upload waits for its [check](../OPERATIONS.md#threads), milliseconds',
       CHECK_WAIT_MS_MAX,
