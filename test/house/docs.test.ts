@@ -259,14 +259,17 @@ t.test('the limits match the code', async (t) => {
     ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
     ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
     [
-      'time until an event can be read, as estimated, milliseconds',
+      'estimated time until a new event can be read, milliseconds',
       SETTINGS.processingLagMsMax.default(MACHINE),
     ],
     ['free disk space, bytes', DISK_RESERVE_BYTES],
     ['events of a request', BODY_EVENTS_MAX],
-    ['values of an event, or of all members beside `batch` together', EVENT_VALUES_MAX],
     [
-      'wait of an upload for its [check](../OPERATIONS.md#threads), milliseconds',
+      'JSON values in one event, or in all members of the body except `batch` together',
+      EVENT_VALUES_MAX,
+    ],
+    [
+      'time that an upload waits for its [check](../OPERATIONS.md#threads), milliseconds',
       CHECK_WAIT_MS_MAX,
     ],
     ['time to parse the events of one upload, milliseconds', CHECK_MS_MAX],
@@ -292,8 +295,8 @@ t.test('the limits match the code', async (t) => {
     ['events of a page', PAGE_EVENTS_MAX],
     ['events of a page when `limit` is absent', PAGE_EVENTS_DEFAULT],
     ['rows of a page, bytes', PAGE_BYTES_MAX],
-    ['`distinct_ids` of a person in lists and events', DISTINCT_IDS_LISTED_MAX],
-    ['`distinct_ids` of a single person', DISTINCT_IDS_SHOWN_MAX],
+    ['`distinct_ids` of each person in lists and in events', DISTINCT_IDS_LISTED_MAX],
+    ['`distinct_ids` of a person that is read alone', DISTINCT_IDS_SHOWN_MAX],
     ['large answers that wait for their readers, bytes', WAITING_ANSWERS_BYTES_MAX],
     ['large reads that wait for a thread', LONG_READS_WAITING_MAX],
   ]
