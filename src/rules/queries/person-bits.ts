@@ -1,9 +1,9 @@
 /**
  * Stores as bits which persons had events in which periods. If the events are divided by segments, each part has one
- * bit for each distinct ID number, whoever owns the distinct ID. Therefore parts can be computed separately, merged and
- * cached, even if persons are merged or split meanwhile. Each answer then converts these bits into bits of persons; see
- * owner-bits.ts. period-bits.ts does the same for actors without a person number, and for actors that need several
- * events.
+ * bit for each distinct ID number. These bits do not depend on which person owns the distinct ID. So parts can be
+ * computed separately, joined and cached, even if persons are merged or split meanwhile. Each answer then converts
+ * these bits into bits of persons; see owner-bits.ts. period-bits.ts does the same for actors without a person number,
+ * and for actors that need several events.
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
@@ -20,7 +20,7 @@ import { type QueryScan, type QueryShard, scanShardChunks } from './query-kind.t
  * length.
  */
 export type PersonBits = readonly (Uint32Array | null)[]
-/** Bits in the form of `PersonBits`, but with one bit for every distinct ID number that had events, whoever owns it. */
+/** Bits in the form of `PersonBits`, but with a bit for each distinct ID number in place of each person number. */
 export type IdBits = PersonBits
 
 /**

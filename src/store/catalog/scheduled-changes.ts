@@ -1,8 +1,8 @@
 /**
  * Scheduled changes of flags. The change of the flag and the record that it was made are written in one transaction, so
- * a crash leaves either both or neither. Whoever executes a change says how often it was executed before. If that count
- * is no longer right, the execution is refused. So each execution happens only once, even if two machines of a cluster
- * try it at the same time.
+ * a crash leaves either both or neither. The caller that executes a change says how often it was executed before. If
+ * that number is no longer right, the execution is refused. So each execution happens only once, even if two machines
+ * of a cluster try it at the same time.
  *
  * | table             | key                     | value                                                      |
  * |-------------------|-------------------------|------------------------------------------------------------|

@@ -109,7 +109,7 @@ export type ExperimentCommand =
       readonly name?: string | undefined
       /** The body that creates the flag if there is none with the key. Null if there was one. */
       readonly flag: JsonObject | null
-      /** The saved metrics that the copy uses. Those that the project lacks are created. */
+      /** The saved metrics of the copy. If the project has no saved metric with the same name, it is created. */
       readonly savedMetrics: readonly {
         readonly draft: SavedMetricDraft
         readonly metadata: JsonObject

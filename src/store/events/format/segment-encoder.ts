@@ -149,7 +149,7 @@ export class SegmentEncoder {
     for (const area of [this.#index, this.#text, this.#raw, this.#facts]) area.writer.release()
   }
 
-  // Writes the columns. Those that event lists and duplicate checks need first are written first, so that they share a
+  // Writes the columns. The columns that event lists and duplicate checks read come first, so that they are in one
   // group.
   #writeColumns(builder: SegmentBuilder): Directory {
     const { rows, names } = builder
