@@ -19,7 +19,7 @@ import {
   personsForProportion,
 } from '../../src/rules/experiments/planning.ts'
 import { estimateMean } from '../../src/rules/experiments/variant-estimate.ts'
-import { winsorBounds, winsorisedSample } from '../../src/rules/experiments/winsorise.ts'
+import { winsorBounds, winsorizedSample } from '../../src/rules/experiments/winsorize.ts'
 import type { Bench, BenchContext } from '../harness.ts'
 import { Random } from './random.ts'
 import {
@@ -89,7 +89,7 @@ async function measure(context: BenchContext): Promise<void> {
   reportGuard(context, changed)
   reportMismatch(context, changed)
   reportCorrections(context, changed)
-  reportWinsorising(context)
+  reportWinsorizing(context)
 }
 
 /** Estimates a metric from persons before the experiment. All of them get the control. */
@@ -307,13 +307,13 @@ function pValueOf(random: Random, lift: number): number {
 }
 
 /** Reports how many persons are saved if values are cut off at the 99th percentile. */
-function reportWinsorising(context: BenchContext): void {
+function reportWinsorizing(context: BenchContext): void {
   const random = new Random(context.seed + 9)
   const values = Float64Array.from({ length: PILOT_PERSONS }, () => drawRevenue(random))
   const bounds = answerOf(winsorBounds(values, { low: 0, high: 0.99 }), 'the bounds')
   const all = { low: Number.MIN_SAFE_INTEGER, high: Number.MAX_SAFE_INTEGER }
   const [raw, capped] = [all, bounds].map((limits) => {
-    const sample = answerOf(winsorisedSample(values, limits), 'the sums')
+    const sample = answerOf(winsorizedSample(values, limits), 'the sums')
     const estimate = estimateMean(sample)
     if (estimate === undefined) throw new Error('the revenue has no estimate')
     return plan(REVENUE, answerOf(estimate, 'the revenue'), { power: 0.9, looks: 'fixed' })

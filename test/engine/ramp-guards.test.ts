@@ -103,6 +103,23 @@ t.test('a ramp is turned back if exposed persons have errors', async (t) => {
   ])
 })
 
+t.test('groups are counted if each condition of the flag is for the same group type', async (t) => {
+  const groups = [{ properties: [], rollout_percentage: 0, aggregation_group_type_index: 0 }]
+  const { path } = await makeRamp('grouped', { guards: [{}] }, { groups })
+  // One person sees all groups, so that a count of persons would have nobody to compare.
+  const events = Array.from({ length: 2 * PERSONS }, (_, number) => {
+    const isOn = number % 2 === 0
+    const $groups = { company: `company ${number}` }
+    const properties = { $feature_flag: 'grouped', $feature_flag_response: isOn, $groups }
+    const exposed = { event: '$feature_flag_called', distinct_id: 'operator', properties }
+    const failed = { event: '$exception', distinct_id: 'operator', properties: { $groups } }
+    return isOn && number % 4 === 0 ? [exposed, failed] : [exposed]
+  })
+  await daemon.capture(events.flat())
+  await daemon.until(async () => (await rampOf(path))['state'] === 'turned_back')
+  t.match(await rampOf(path), { reason: /^50 % of 200 / })
+})
+
 t.test('a violated guard can only halt', async (t) => {
   const guards = [{ event: 'purchase', worse: 'lower', tolerance: 0.01 }]
   const multivariate = { variants: [{ key: 'blue', rollout_percentage: 100 }] }

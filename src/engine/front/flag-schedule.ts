@@ -11,6 +11,7 @@ import { uuidV7 } from '../../base/ids.ts'
 import { isObject, objectsOf } from '../../base/json.ts'
 import type { Logger } from '../../base/log.ts'
 import type { Counter, Gauge, MetricPage } from '../../base/metrics.ts'
+import { groupTypeOf } from '../../rules/flags/group-type.ts'
 import { type GuardEvent, seenProperties } from '../../rules/flags/schedule/guard-event.ts'
 import {
   breachText,
@@ -250,7 +251,8 @@ export class FlagSchedule {
         projectId,
         timezone,
         flagKey: flag.key,
-        groupTypeIndex: groupTypeOf(flag),
+        // Conditions with different group types have no groups in common, so persons are counted.
+        groupTypeIndex: groupTypeOf(flag.filters) ?? null,
         event: guard.event,
         fromMs: ramp.watchedFromMs,
         nowMs: clock.now(),
@@ -323,10 +325,6 @@ export class FlagSchedule {
 
 function keyOf({ projectId, id }: PendingChange): string {
   return `${projectId} ${id}`
-}
-
-function groupTypeOf({ filters: { aggregation_group_type_index: index } }: Flag): number | null {
-  return typeof index === 'number' ? index : null
 }
 
 /** Returns all values except `false` that a flag can have, as texts. */

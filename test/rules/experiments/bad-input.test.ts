@@ -31,7 +31,7 @@ import {
   winProbabilityOfMeans,
   winProbabilityOfProportions,
 } from '../../../src/rules/experiments/win-probability.ts'
-import { winsorBounds, winsorisedSample } from '../../../src/rules/experiments/winsorise.ts'
+import { winsorBounds, winsorizedSample } from '../../../src/rules/experiments/winsorize.ts'
 import { Differences } from '../../fixtures/differences.ts'
 
 const ODD_NUMBERS = [
@@ -161,8 +161,8 @@ t.test('no odd number leads to NaN or to an infinite number', async (t) => {
     see(winsorBounds([1, number], { low: 0, high: 1 }), `value ${number}`)
     see(winsorBounds([1, 2], { low: number, high: 1 }), `low ${number}`)
     see(winsorBounds([1, 2], { low: 0, high: number }), `high ${number}`)
-    see(winsorisedSample([1, number], { low: 0, high: 9 }), `winsorized ${number}`)
-    see(winsorisedSample([1, 2], { low: number, high: number }), `bounds ${number}`)
+    see(winsorizedSample([1, number], { low: 0, high: 9 }), `winsorized ${number}`)
+    see(winsorizedSample([1, 2], { low: number, high: number }), `bounds ${number}`)
   }
   t.strictSame(differences.list(), [])
 })

@@ -42,7 +42,7 @@ import {
   winProbabilityOfMeans,
   winProbabilityOfProportions,
 } from '../../../src/rules/experiments/win-probability.ts'
-import { winsorBounds, winsorisedSample } from '../../../src/rules/experiments/winsorise.ts'
+import { winsorBounds, winsorizedSample } from '../../../src/rules/experiments/winsorize.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { runsOf } from '../../fixtures/random-depth.ts'
 
@@ -400,7 +400,7 @@ t.test('winsorized values keep their order and stay within the bounds', async (t
     const bounds = answerOf(winsorBounds(all, { low, high }))
     differences.ok(Math.min(...all) <= bounds.low && bounds.low <= bounds.high, 'low')
     differences.ok(bounds.high <= Math.max(...all), 'high')
-    const { persons, sum } = answerOf(winsorisedSample(all, bounds))
+    const { persons, sum } = answerOf(winsorizedSample(all, bounds))
     differences.equal(persons, all.length, 'persons')
     differences.ok(sum >= persons * bounds.low - 1e-3 && sum <= persons * bounds.high + 1e-3, 'sum')
     const whole = answerOf(winsorBounds(all, { low: 0, high: 1 }))

@@ -35,7 +35,7 @@ import {
   winProbabilityOfMeans,
   winProbabilityOfProportions,
 } from '../../../src/rules/experiments/win-probability.ts'
-import { winsorBounds, winsorisedSample } from '../../../src/rules/experiments/winsorise.ts'
+import { winsorBounds, winsorizedSample } from '../../../src/rules/experiments/winsorize.ts'
 import { Differences } from '../../fixtures/differences.ts'
 
 /** Returns the answer with its numbers rounded, so that rounding errors of sums do not matter. */
@@ -296,6 +296,6 @@ t.test('extreme values are replaced by the quantiles of all values', async (t) =
   const values = Array.from({ length: 101 }, (_, index) => index)
   const bounds = winsorBounds(values, { low: 0.025, high: 0.9 })
   t.strictSame(bounds, { low: 2.5, high: 90 })
-  const sample = winsorisedSample([0, 2, 3, 90, 91, 1000], { low: 2.5, high: 90 })
+  const sample = winsorizedSample([0, 2, 3, 90, 91, 1000], { low: 2.5, high: 90 })
   t.strictSame(sample, sampleOf([2.5, 2.5, 3, 90, 90, 90]))
 })

@@ -2,7 +2,7 @@
  * Adds up the rows of the persons of each variant: statistics need only these counts and sums. Source:
  * docs/EXPERIMENTS.md, "What counts".
  */
-import { type WinsorBounds, winsorBound } from '../../experiments/winsorise.ts'
+import { type WinsorBounds, winsorBound } from '../../experiments/winsorize.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import type { MetricPlan, OutlierPlan } from './experiment-plan.ts'
 import { SEVERAL_VARIANTS } from './exposed-persons.ts'

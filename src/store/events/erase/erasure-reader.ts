@@ -239,7 +239,8 @@ function takeOldest(
   }
   const live = countLive(view)
   // If all events of a segment were already removed, it has no bytes to release.
-  const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
+  if (live === 0) return 0
+  const bytes = (storedBytes * staying.length) / live
   const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
   const last = staying[count - 1]
   if (last === undefined) return bytes

@@ -56,7 +56,7 @@ export function winsorBound(values: Float64Array, share: number): number | NotEn
 }
 
 /** Returns the sums of the values of one variant, with values outside of the bounds replaced. */
-export function winsorisedSample(
+export function winsorizedSample(
   values: readonly number[] | Float64Array,
   { low, high }: WinsorBounds,
 ): MeanSample | NotEnoughData {
