@@ -39,11 +39,11 @@ const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
 const NO_BYTES = Buffer.alloc(0)
 /**
- * Of this many answers with `ACCEPTED`, one is sent with `tryEnd`, which buffers nothing for a client that does not
+ * One of this many answers with `ACCEPTED` is sent with `tryEnd`, which buffers nothing for a client that does not
  * read.
  */
 const ACCEPTED_PER_CHECK = 64
-/** Of this many answers without a body, one closes its connection. `isLastEmpty` explains why. */
+/** One of this many answers without a body closes its connection. `isLastEmpty` explains why. */
 const EMPTY_PER_CLOSE = 1024
 /** An estimate of how many bytes a streamed answer holds in memory at a time. */
 const CHUNK_BYTES = 256 * 1024
