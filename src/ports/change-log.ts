@@ -28,7 +28,7 @@ export interface ChangePlace {
    * gaps.
    */
   readonly sequence: number
-  /** The number of write sets, in all incarnations together, that the content of this copy results from. */
+  /** The number of write sets that led to the content of this copy, in all incarnations together. */
   readonly number: number
 }
 
@@ -62,7 +62,7 @@ export interface WholeCopy {
 /** One copy of the catalogue, as the code that orders write sets uses it. */
 export interface CatalogueCopy {
   /**
-   * Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing, and
+   * Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing. Throws
    * `OperatorError` if the operator must do something before the copy can continue.
    */
   apply(set: PlacedChanges): void | Promise<void>

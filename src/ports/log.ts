@@ -4,22 +4,22 @@
  * rules/capture/log-block.ts. One process appends blocks; any process may read them.
  */
 
-/** The numbers of the first and last block in the log. If the log is empty, `last` is `first - 1`. */
+/** The numbers of the first and the last block of a range of blocks. */
 export interface LogExtent {
   readonly first: number
   readonly last: number
 }
 
 /**
- * How far a shared log was read to fill this log. The origin is stored in the same transaction as the results of the
- * blocks that were read.
+ * In a cluster, the blocks come from a log that all machines share. The origin says how far this shared log was read.
+ * It is stored in the same transaction as the results of the blocks that were read.
  */
 export interface LogOrigin {
   readonly incarnation: string
   readonly sequence: number
   /**
-   * For each edge that has sent blocks since the previous origin, the place of its newest block. A place is one number
-   * made of the run of the edge's outbox and the number of the block in it (cluster/block-message.ts).
+   * For each edge that has sent blocks since the previous origin, the place of its newest block. A place is one number,
+   * which combines the run of the edge's outbox and the number of the block in the outbox (cluster/block-message.ts).
    */
   readonly places: Readonly<Record<string, number>>
   /**
@@ -33,8 +33,8 @@ export interface LogAppender {
   /**
    * Appends all blocks or none, and removes blocks up to the number `trimThrough`, immediately or later. The blocks are
    * durable when the call is done. Returns the number of the last block in the log. If the call throws, it is unknown
-   * whether the blocks were appended, and the appender must not be used again. Each block is sealed in its own memory
-   * (`seal` in log-block.ts).
+   * whether the blocks were appended, and the appender must not be used again. The checksum of each block is written
+   * into the given memory of the block (`seal` in log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
   /**
@@ -55,8 +55,8 @@ export interface LogReader {
   block(sequence: number): Buffer | undefined
   /**
    * Returns how far the shared log was read for the blocks up to the number `sequence`. The caller stores this origin
-   * together with the results of these blocks, and therefore calls once for each commit. A log that is not filled from
-   * a shared log lacks this method.
+   * together with the results of these blocks, and therefore calls this method once for each commit. A log that is not
+   * filled from a shared log lacks this method.
    */
   origin?(sequence: number): LogOrigin
   close(): Promise<void>

@@ -75,8 +75,8 @@ export interface Subscription {
 export interface Outbox {
   /**
    * Subscribes to all commits after this call. Do not call it while a commit is prepared. At most `rowsMax` events wait
-   * for the subscriber. If `wants` refuses an event, the event is left out of the batches, unless another subscriber
-   * wants it. The subscriber must therefore test each event that it receives.
+   * for the subscriber. An event for which `wants` returns false may still be in the batches, because another
+   * subscriber wants it. The subscriber must therefore test each event that it receives.
    */
   subscribe(rowsMax: number, wants?: EventTest): Subscription
 }

@@ -31,10 +31,10 @@ export interface CallOptions {
 /** Carries out calls in another thread or process. */
 export interface TaskRunner<Calls extends CallTypes> {
   /**
-   * Runs a call and resolves with its result. Rejects with a `ServiceError`, whose text is for the client, if the call
-   * is refused. It is a 503 with `retryAfterSeconds` if too many calls wait, or if the thread that ran the call has
-   * ended. Any other error means that something unforeseen happened. If the result contains bytes, the caller owns
-   * their memory.
+   * Runs a call and resolves with its result. If the call is refused, rejects with a `ServiceError`, whose text is for
+   * the client. If too many calls wait, or if the thread that ran the call has ended, this error is a 503 with
+   * `retryAfterSeconds`. Any other error means that something unforeseen happened. If the result contains bytes, the
+   * caller owns their memory.
    */
   run<Name extends keyof Calls & string>(
     name: Name,

@@ -1,9 +1,9 @@
 /**
  * The warehouse stores processed events and answers queries about them. Each event of a project has a sequence number:
- * 1, 2, 3 and so on in order of processing. Its sender is stored as a distinct ID number; the person is looked up when
- * the event is read. Persons, the names of distinct ID numbers, cohorts, commands and the position in the log are not
- * part of the warehouse. They stay in the store of the process that works with the warehouse, and so do erasure
- * receipts.
+ * 1, 2, 3 and so on in order of processing. The sender of an event is stored as a distinct ID number, and the person is
+ * looked up when the event is read. Persons, the distinct_ids that the numbers stand for, cohorts, commands, erasure
+ * receipts and the position in the log are not part of the warehouse. They stay in the store of the process that works
+ * with the warehouse.
  */
 import type { CachesOfThread } from '../base/memory/memory-board.ts'
 import type { RowsWriter } from '../base/rows-writer.ts'
@@ -35,12 +35,13 @@ export interface Admission {
   readonly distinctId: number
 }
 
-/** A segment of which ClickHouse has a complete copy: the copy was compared with it byte by byte. */
+/** A segment of which ClickHouse has a complete copy. The copy was compared with the segment byte by byte. */
 export interface CopiedSegment {
   readonly projectId: number
   readonly firstSequence: number
   /**
-   * The bytes of the segment's header when it was compared. If the header is still equal, the segment has not changed.
+   * The bytes of the segment's header at the time of the comparison. If the header is still equal, the segment has not
+   * changed.
    */
   readonly header: Uint8Array
 }
@@ -121,14 +122,15 @@ export interface WarehouseWriter {
    */
   order(job: ErasureJob): void
   /**
-   * Returns the erasure jobs whose events have been removed but that are not yet recorded as done. Each job is returned
-   * once in the lifetime of this object. If a warehouse has copies of the events, jobs that are recorded as done are
-   * returned too, until `forgetCopies` is called for them.
+   * Returns the erasure jobs whose events have been removed since the last call. The first call after a start also
+   * returns jobs whose events were removed earlier, but that are not yet recorded as done. If ClickHouse has copies of
+   * events, it also returns jobs for which `forgetCopies` was not called yet. Each job is returned once in the lifetime
+   * of this object.
    */
   takeCarriedOut(): readonly ErasedJob[]
   /**
-   * Must be called when no warehouse has copies of the events of these jobs any more. `takeCarriedOut` then no longer
-   * returns jobs that are recorded as done.
+   * Must be called when ClickHouse no longer has copies of the events of these jobs. After a restart, `takeCarriedOut`
+   * does not return these jobs again.
    */
   forgetCopies?(jobs: readonly ErasedJob[]): void
   /** Returns the sequence number of the newest event of a project, gathered or stored, or 0 if there is none. */
@@ -149,8 +151,7 @@ export interface WarehouseWriter {
    */
   settle(jobs: readonly ErasureJob[]): void
   /**
-   * Removes columns of which a warehouse has copies. A segment that has changed since it was compared keeps its
-   * columns.
+   * Removes columns of which ClickHouse has copies. A segment that has changed since it was compared keeps its columns.
    */
   giveAway?(segments: readonly CopiedSegment[]): void
   /**

@@ -1,8 +1,8 @@
 /**
- * One request and its answer, from the headers until the answer is complete. The exchange knows whether the client is
- * still connected, so that the response of the HTTP library is never used after its end. It also holds the resources
- * that must be released exactly once: the entry in the count of open requests, and the bytes that are reserved for the
- * body.
+ * One request and its answer, from the headers until the answer is complete. The exchange records whether the client is
+ * still connected, so that the response object of the HTTP library is never used after the connection or the answer has
+ * ended. It also records the resources that must be released exactly once: the entry in the count of open requests, and
+ * the bytes that are reserved for the body.
  *
  * Every exchange is answered once through http/server/respond.ts, even if the client has left. In that case the answer
  * is discarded, and only the resources are released.
@@ -56,7 +56,7 @@ export interface ExchangeOwner {
   readonly limits: RateLimits | null
   /**
    * The peer address that all open connections have in common. Null if they may have different addresses, or if no
-   * connection is open.
+   * connection is open. While there is a common address, no call of `addressOf` is needed.
    */
   readonly commonPeer: string | null
   /** Called once for each exchange. `status` is 0 if the client left before the answer was complete. */
@@ -70,7 +70,7 @@ export function addressOf(connection: FrontConnection): string {
   return formatAddress(new Uint8Array(connection.getRemoteAddress()))
 }
 
-/** The budget from which bytes were reserved and to which they are released. See `BodyBudget`. */
+/** The memory budget from which the bytes of a body were reserved, and to which they are returned. See `BodyBudget`. */
 export interface Reservations {
   release(bytes: number): void
 }
@@ -97,11 +97,11 @@ export class Exchange {
   readonly startedAtMs: number
   /**
    * True if the body is chunked. uWebSockets.js does not check the end of a chunked body strictly enough to trust the
-   * bytes after it. Therefore the connection is closed after the answer, and a request that follows on it is never
+   * bytes after it. Therefore the connection is closed after the answer, and no later request on the connection is
    * executed.
    */
   readonly endsConnection: boolean
-  /** True if there is an answer that is not written yet. See `send`. */
+  /** True if `send` was called, but writes the answer only in the next turn of the event loop. */
   isAnswerDelayed = false
   /** True while a handler waits for the first bytes of the body. */
   isBodyAwaited = false
@@ -155,7 +155,10 @@ export class Exchange {
     this.#reservedBytes += bytes
   }
 
-  /** Releases the bytes of the body before the answer, when the body is no longer in memory. */
+  /**
+   * Releases the bytes that were reserved for the body. May be called before the answer, once the body is no longer in
+   * memory.
+   */
   releaseBody(): void {
     if (this.#reservations === null) return
     this.#reservations.release(this.#reservedBytes)

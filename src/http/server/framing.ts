@@ -1,9 +1,9 @@
 /**
- * Reads request headers. A single pass collects the few headers that routes use. It also refuses every request whose
- * end two HTTP parsers could see at different positions, because the second parser could then execute a hidden request
- * (request smuggling). uWebSockets.js itself would accept the first of several Content-Length headers, and any
- * Transfer-Encoding that ends in "chunked". The pass takes 1.1 us for 7 headers, nearly all of it for the calls from
- * C++.
+ * Reads request headers. A single pass collects the few headers that routes use. It also refuses every request about
+ * whose end two HTTP parsers, such as a proxy and this server, could disagree. Bytes that one parser takes for the end
+ * of a body could otherwise be executed by the other parser as a hidden request (request smuggling). uWebSockets.js
+ * itself would accept the first of several Content-Length headers, and any Transfer-Encoding that ends in "chunked".
+ * The pass takes 1.1 us for 7 headers, nearly all of it for the calls from C++.
  */
 import type { FrontRequest } from './front.ts'
 
@@ -36,8 +36,8 @@ export class RequestHead {
   /** The header `X-API-Key`, in which OpenFeature clients send their key. */
   apiKey = ''
   /**
-   * The header `X-PostHog-Project-Api-Key`. With it, an SDK names the project of a request that it sends with a
-   * personal key.
+   * The header `X-PostHog-Project-Api-Key`. It contains the key of a project. An SDK that authenticates with a personal
+   * key uses this header to name the project.
    */
   projectApiKey = ''
   /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses protocol version 1 of capture. */
@@ -99,8 +99,8 @@ export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHe
 }
 
 /**
- * Reads the headers that browsers send. Public routes never need them, because they do not identify anybody by a
- * cookie.
+ * Reads the headers that browsers send. Public routes never need these headers, because public routes identify no user
+ * by a cookie.
  */
 export function browserWords(request: FrontRequest): BrowserWords {
   return {
@@ -207,8 +207,9 @@ function takeTransferEncoding(value: string): void {
 }
 
 /**
- * Returns a decimal number of at most 15 digits, or -1 for any other text. A number of 15 digits is still exact and
- * exceeds every limit. The loop is faster than a regular expression.
+ * Returns a decimal number of at most 15 digits, or -1 for any other text. Every number of 15 digits is exact in
+ * JavaScript. Longer numbers are not needed, because they exceed every limit of the server. The loop is faster than a
+ * regular expression.
  */
 function parseDecimal(text: string): number {
   if (text.length === 0 || text.length > 15) return -1
@@ -246,8 +247,8 @@ export function encodingOf(acceptEncoding: string): Encoding {
 }
 
 /**
- * Returns true if the Accept header of a client names a media type, and does not name JSON before it. A client that
- * accepts anything gets JSON.
+ * Returns true if an Accept header names `type`, and does not name JSON before `type`. Returns false if the header only
+ * says that any type is accepted, so such a client gets JSON.
  */
 export function prefersType(accept: string, type: string): boolean {
   const types = accept.toLowerCase().split(',')

@@ -1,8 +1,8 @@
 /**
  * The interface between the server and a library that speaks HTTP/1.1. There are two such libraries: uWebSockets.js
  * (`uws-front.ts`), and Node's own `node:http` (`node-front.ts`), which needs no native library. The requests and
- * responses of uWebSockets.js already have these types and are passed on unchanged, so the interface costs nothing
- * there.
+ * responses of uWebSockets.js already have these types and are passed on unchanged, so the interface adds no cost to
+ * that library.
  *
  * The rules are those of uWebSockets.js:
  *
@@ -10,8 +10,8 @@
  * - A response must not be used after its end, nor after `onAborted` was called.
  * - If a second request arrives on a connection before the first one has been answered, the connection is closed and
  *   the first request is aborted.
- * - `write` and `tryEnd` return whether the socket has accepted everything. `onWritable` is called when it accepts
- *   more.
+ * - `write` and `tryEnd` return whether the socket has accepted everything. If it has not, the function that was set
+ *   with `onWritable` is called when the socket accepts more.
  */
 import type { HttpServerName } from '../../config/settings-table.ts'
 
@@ -44,14 +44,14 @@ export interface FrontConnection {
 
 /** The answer to one request. */
 export interface FrontResponse extends FrontConnection {
-  /** Calls `write` before it returns. Everything that `write` writes may be sent in one packet. */
+  /** Calls `write` at once. Everything that `write` writes may be sent in one packet. */
   cork(write: () => void): unknown
   /** Writes the status code and its reason, before any header. Without this call, the status is `200 OK`. */
   writeStatus(status: string): unknown
   writeHeader(name: string, value: string): unknown
   /**
-   * Writes a part of a body whose length is not known. The part is copied. Returns false if the socket is full.
-   * `onWritable` is called when it accepts more.
+   * Writes a part of a body whose length is not known. The part is copied. Returns false if the socket is full. The
+   * function that was set with `onWritable` is called when the socket accepts more.
    */
   write(chunk: Uint8Array): boolean
   /** Writes a whole body, or ends a body that was written in parts. The body is copied. */
@@ -60,7 +60,8 @@ export interface FrontResponse extends FrontConnection {
   endWithoutBody(reportedLength?: number, closesConnection?: boolean): unknown
   /**
    * Writes a part of a body that has `totalBytes`. Returns whether the socket has accepted the whole part, and whether
-   * the answer is complete. If the socket has not accepted the whole part, `getWriteOffset` returns how far it got.
+   * the answer is complete. If the socket has not accepted the whole part, `getWriteOffset` returns how many bytes of
+   * the body it has accepted.
    */
   tryEnd(
     chunk: string | Uint8Array,

@@ -1,6 +1,7 @@
 /**
  * Sets how many bytes of request line and headers uWebSockets.js accepts. The library reads an environment variable
- * when it is loaded, so this file must be imported before it. If the operator has set the variable, its value is kept.
+ * when it is loaded, so this file must be imported before the library. If the operator has set the variable, its value
+ * is kept.
  */
 import { HEADER_BYTES_MAX } from '../../base/limits.ts'
 

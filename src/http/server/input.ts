@@ -14,9 +14,10 @@ import type { ApiRequest } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
 
 /**
- * Returns a function that validates values against a schema. The schema is compiled at the first use. `place`, such as
- * `the body`, is the end of the error text about a missing member. The function may change the value (for example, it
- * trims texts) and returns it. It throws 400 with the first invalid field as `attr`.
+ * Returns a function that validates values against a schema. The schema is compiled at the first use. If a member is
+ * missing, the error text ends with `Send it in`, followed by `place`, for example `the body`. The returned function
+ * may change the value (for example, trim texts) and returns the changed value. It throws 400 with the first invalid
+ * field as `attr`.
  */
 export function inputReader<S extends Schema>(
   schema: S,
@@ -64,8 +65,9 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
 }
 
 /**
- * Returns the error about a fault in `is.parameters`. Its code is `required` or `invalid_input`. It names only the
- * parameter, even if the fault is inside its value. If a parameter is required, an empty text counts as missing.
+ * Returns the error about an invalid parameter in a schema of `is.parameters`. The code of the error is `required` or
+ * `invalid_input`. The error names only the parameter, even if only a part of the parameter's value is invalid. An
+ * empty text for a required parameter counts as missing.
  */
 function parameterRefusal(fault: InputFault, needed: readonly string[]): ServiceError {
   const { keyword, path } = fault
@@ -111,8 +113,9 @@ export function queryMembers(request: ApiRequest, schema: Schema): Record<string
 }
 
 /**
- * Returns the members of `is.parameters`, from the body or else from the query. Texts are converted as in
- * `queryMembers`. An empty text counts as absent, unless the member is a text.
+ * Returns the members of a schema of `is.parameters`. Each member is read from the body or, if the body does not
+ * contain it, from the query. Texts are converted as in `queryMembers`. An empty text counts as absent, unless the
+ * schema of the member is a text.
  */
 export function parameterMembers(
   request: ApiRequest,

@@ -1,7 +1,8 @@
 /**
- * Writes values in the memory of the main thread as JSON. Such values may be large, for example lists of users or
- * flags. A small value becomes one text. A large one is written chunk by chunk while the client reads it, so that other
- * requests get their turns. Lists that a worker thread can write arrive from there as bytes and do not need this file.
+ * Converts values that are in the memory of the main thread to JSON. Such values may be large, for example lists of
+ * users or flags. A small value becomes one text. A large value is converted chunk by chunk while the client reads, so
+ * that other requests get their turns. Lists that a worker thread has converted arrive as bytes and do not need this
+ * file.
  */
 import type { TextChunks } from '../../base/pages.ts'
 import { ANSWER_TEXT_UNITS_MAX } from './limits.ts'
@@ -15,8 +16,8 @@ export function jsonBody(value: unknown): string | TextChunks {
 }
 
 /**
- * Joins texts to one text. If it would be too long, returns a source of chunks instead. Each of the texts is read only
- * when it is needed.
+ * Joins texts into one text. If the result is longer than `ANSWER_TEXT_UNITS_MAX`, returns a source of chunks instead,
+ * which takes each further text from `texts` only when it is needed.
  */
 export function textBody(texts: Iterable<string>): string | TextChunks {
   const rest = texts[Symbol.iterator]()

@@ -1,9 +1,10 @@
 /**
  * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest of such an answer, and
- * keep the copy until the client has read it. Here the rest stays in its original memory, or is not even made before
- * the client has read the chunks before it. http/server/waiting-answers.ts limits how long an answer may wait and how
- * many bytes all waiting answers hold. If a client sends another request before it has read the answer, the library
- * closes the connection. Therefore requests whose answers are not read cannot fill the memory.
+ * keep the copy until the client has read it. Here, the rest of a complete body stays in its original memory. If a body
+ * is made in chunks (`StreamedAnswer`), the next chunk is made only after the client has read the earlier ones.
+ * http/server/waiting-answers.ts limits how long an answer may wait and how many bytes all waiting answers hold. If a
+ * client sends another request before it has read the answer, the library closes the connection. Therefore requests
+ * whose answers are not read cannot fill the memory.
  */
 import type { TextChunks } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
@@ -67,8 +68,8 @@ export interface LargeBody {
   /** True if a cache holds the memory anyway, so that it is not counted as memory of the answer. */
   readonly isShared: boolean
   /**
-   * True if the memory is overwritten later. In that case, the bytes that the socket does not accept at once are
-   * copied.
+   * True if the caller overwrites the memory after `start` has returned. In that case, the bytes that the socket does
+   * not accept at once are copied.
    */
   readonly isReused: boolean
   /**
@@ -88,7 +89,10 @@ export class LargeAnswer extends PacedAnswer {
   readonly #body: LargeBody
   readonly #bytes: number
   #headBytes = 0
-  /** The parts that are not written completely yet, and the offset of the first of them in the body. */
+  /**
+   * The parts of the body that `#write` goes through, and the offset of the first of them in the body. `#write` skips
+   * the parts that are already written.
+   */
   #parts: readonly Uint8Array[]
   #partsAt = 0
   #isTurnDue = false
@@ -127,7 +131,8 @@ export class LargeAnswer extends PacedAnswer {
   }
 
   /**
-   * Continues with the rest of the answer: when the socket accepts more, or when other requests have had their turns.
+   * Arranges that the rest of the answer is written later: when the socket accepts more (`full`), or after other
+   * requests have had their turns (`turn`).
    */
   #goOn(outcome: 'full' | 'turn'): void {
     if (outcome === 'full') {
@@ -156,7 +161,10 @@ export class LargeAnswer extends PacedAnswer {
     this.#partsAt = taken
   }
 
-  /** Continues when the client has read some bytes. Returns false if the library must call it again. */
+  /**
+   * Continues after the client has read some bytes, or after other requests have had their turns. Returns false if the
+   * socket is full again, so that the library must call this method again.
+   */
   #resume(offset: number): boolean {
     // The library also calls this when bytes of an earlier answer are sent while this answer waits for its turn.
     if (this.#isTurnDue) return true
@@ -177,13 +185,14 @@ export class LargeAnswer extends PacedAnswer {
   #write(start: number): 'done' | 'full' | 'turn' {
     const { response } = this.exchange
     const { isCut, isReused } = this.#body
-    // An answer that closes its connection passes one byte more than the body has, so the library never considers the
-    // answer as complete. Otherwise it would continue with the next request before the connection is closed below. The
-    // client does not see the larger length, because the first call of `tryEnd` has already written the header.
+    // If the connection is closed after the answer, the length that is passed to the library is one byte larger than
+    // the body, so the library never considers the answer as complete. Otherwise the library would continue with the
+    // next request before the connection is closed below. The client does not see the larger length, because the first
+    // call of `tryEnd` has already written the header.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
     // Writes in later turns are corked, and a connection must not be closed after corked bytes. Therefore an answer
-    // that closes its connection is written in one turn. So is reused memory, because everything that is left after the
-    // turn must be copied.
+    // that closes its connection is written in one turn. Reused memory is also written in one turn, because everything
+    // that is left after the turn must be copied.
     let room = isCut || isReused ? Number.POSITIVE_INFINITY : TURN_BYTES
     let end = this.#partsAt
     for (const part of this.#parts) {
@@ -315,8 +324,8 @@ export class StreamedAnswer extends PacedAnswer {
     const { response, owner, endsConnection } = this.exchange
     if (chunk === null) {
       this.#isOver = true
-      // With `closesConnection`, the library would write a header into the body. If the connection must end, reading
-      // from it is paused instead, and the idle timer of the library closes it.
+      // With `closesConnection`, the library would write a header into the body. If the connection must end, the server
+      // stops reading from it instead, and the idle timer of the library closes the connection.
       if (endsConnection) response.pause()
       response.cork(() => response.end())
       this.finish()

@@ -39,8 +39,8 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     this.#socket = socket
     this.#onClosed = onClosed
     socket.on('close', () => this.close())
-    // Node handles errors itself, but not after CONNECT. Every error also closes the socket, so nothing else must be
-    // done.
+    // Node handles errors itself, but not after CONNECT. Every error also closes the socket, so there is nothing else
+    // to do.
     socket.on('error', ignore)
     socket.on('end', () => {
       if (this.isBusy) this.close()
@@ -92,9 +92,9 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 
   /**
-   * Ends the connection after the bytes that were written, and gives the client some time to close it. If it were
-   * closed while the client still sends, the connection would be reset, and the client might not see the answer. Bytes
-   * that the client sends in this time are discarded.
+   * Ends the sending side of the connection after all written bytes, and gives the client some time to close the
+   * connection. If the server closed it while the client still sends, the connection would be reset, and the client
+   * might not see the answer. Bytes that the client sends in this time are discarded.
    */
   closeWhenTaken(): void {
     this.#isEnding = true

@@ -162,7 +162,7 @@ export class NodeFront implements Front {
       isLast: !nodeResponse.shouldKeepAlive,
       isToldSo: false,
       // Node does not write the answer. Its response object only gets the event `finish`, so that Node continues with
-      // the next request and releases both objects.
+      // the next request, and releases the request object and the response object.
       onDone: (isLong) => {
         if (isLong) request.release()
         nodeResponse.emit('finish')

@@ -11,8 +11,8 @@ export interface BodyTaker {
 
 /**
  * A request that Node has parsed. Its body goes directly to `bodyTaker` while it is parsed, and not into the buffer of
- * a stream. It is therefore passed on without a copy, and before the next request in the same packet is parsed. The
- * stream itself is never read, and ends only if `release` is called.
+ * a stream. The body is therefore passed on without a copy, and before the next request in the same packet is parsed.
+ * The stream itself is never read, and ends only if `release` is called.
  */
 export class NodeRequest extends IncomingMessage {
   bodyTaker: BodyTaker | null = null
@@ -29,8 +29,8 @@ export class NodeRequest extends IncomingMessage {
   }
 
   /**
-   * Called by Node after the answer, to discard the rest of the body. There is none, because `push` passes on every
-   * chunk.
+   * Called by Node after the answer, to discard the rest of the body. Does nothing, because `push` passes on every
+   * chunk, so no rest is stored.
    */
   override resume(): this {
     return this

@@ -1,8 +1,8 @@
 /**
  * Answers of `node:http` in the form of `front.ts`. They are written directly to the socket, including the head,
  * because Node's own way would write each answer in two steps and add headers. Node keeps all bytes in memory that a
- * socket does not accept. It therefore gets only one slice of an answer at a time, so that a client that does not read
- * occupies no more memory than one slice.
+ * socket does not accept. Therefore only one slice of an answer is passed to Node at a time, so that a client that does
+ * not read occupies no more memory than one slice.
  */
 import type { FrontResponse } from './front.ts'
 import { BODY_DRAIN_BYTES_MAX } from './limits.ts'
@@ -35,14 +35,14 @@ export interface AboutRequest {
   /** True if the client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean
   /**
-   * `isLast` is true if the connection is closed after the answer. `isToldSo` is true if the answer already has the
-   * header that announces this to the client.
+   * `isLast` is true if the connection is closed after the answer. If `isToldSo` is true, the answer gets the header
+   * `Connection: close`, which tells this to the client.
    */
   readonly isLast: boolean
   readonly isToldSo: boolean
   /**
-   * Called when the whole request has been received and the library need not hold it any more. `isLong` is true if the
-   * answer goes on, and false if it is complete.
+   * Called when the whole request has been received, so that Node can release it. `isLong` is true if more of the
+   * answer follows, and false if the answer is complete.
    */
   readonly onDone: (isLong: boolean) => void
 }
@@ -105,8 +105,8 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   /**
-   * Called after the handler has returned. If the request has no body but the handler has asked for one, it gets an
-   * empty body.
+   * Called after the handler has returned. If the request has no body but the handler has asked for one, the handler
+   * gets an empty body.
    */
   begin(): void {
     if (this.isBodyComplete) this.#onData?.(NO_BYTES, true)
@@ -134,7 +134,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   endBody(hasTrailer: boolean): void {
-    // If the length of the body was declared, the body has already ended with its last byte.
+    // If the length of the body was declared, `takeBody` has already ended the body with its last byte.
     if (!this.isInChunks) return
     this.isBodyComplete = true
     // A request with header lines after its body (a trailer) is not executed. uWebSockets.js does the same.
@@ -186,7 +186,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
       return true
     }
     const start = `${head}${chunk.length.toString(16)}\r\n`
-    // The chunk becomes part of one text, which also copies it. One call then writes everything.
+    // A short chunk is copied into one text with its length, so that one call writes everything.
     if (chunk.length <= JOINED_BYTES) {
       this.#connection.write(`${start}${bufferOf(chunk).toString('latin1')}\r\n`, this.#onTaken)
     } else {
@@ -211,7 +211,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     this.#headers += `Content-Length: ${bytes.length}\r\n`
     const head = this.#head()
     if (this.#isHead) this.#connection.write(head)
-    // A short body becomes part of one text, which also copies it. One call then writes head and body.
+    // A short body is copied into one text with the head, so that one call writes both.
     else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
     else {
       this.#connection.together(() => {
@@ -281,9 +281,9 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   /**
    * Returns the head of an answer in chunks. Such an answer may last for days. If the whole request has been received,
-   * Node is therefore told early that the answer is finished, so that it releases its own request and response. This
-   * must wait (`setImmediate`) until Node's parser has reached the end of the request. `process.nextTick` would be too
-   * early, because the parser runs its queue after each chunk of a body.
+   * Node is therefore told early that the answer is finished, so that it releases its own request and response.
+   * `setImmediate` delays this until Node's parser has reached the end of the request. `process.nextTick` would be too
+   * early, because its queue also runs after each chunk of a body.
    */
   #beginChunks(): string {
     this.#isChunked = true

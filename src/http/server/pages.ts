@@ -44,7 +44,7 @@ function positive(name: string): is.Schema<number> {
   return is.refused({ ...is.WHOLE, minimum: 1 }, detail)
 }
 
-/** Returns the schema of one page of such a list (see `logQuery`). */
+/** Returns the schema of one page of a list that is read by page numbers (see `logQuery`). */
 export function logPageOf(name: string, entry: is.Schema) {
   return is.namedObject(name, {
     results: is.list(entry),
@@ -78,8 +78,8 @@ export function limitOf(limit: number | null | undefined, limits: PageLimits): n
 }
 
 /**
- * Returns the page that the parameters `limit` and `offset` ask for. `numberOf` reads a parameter. It returns null for
- * the default.
+ * Returns the page that the parameters `limit` and `offset` ask for. `numberOf` returns the value of a parameter, or
+ * null if the default applies.
  */
 export function offsetPage(
   numberOf: (name: string) => number | null,
@@ -125,8 +125,9 @@ export function decodeCursor<Cursor>(text: string, parse: (text: string) => Curs
 }
 
 /**
- * Returns the absolute URL of the same request with some parameters changed. The value null removes a parameter. All
- * other parameters except the key are kept. They have the same order as in the request, or are sorted by name.
+ * Returns the absolute URL of the same request with some parameters changed. The value null removes a parameter, and
+ * `personal_api_key` is always removed. All other parameters are kept. They have the same order as in the request, or
+ * are sorted by name if `isSorted`.
  */
 export function urlWith(
   { request, base }: PageAddress,
@@ -171,7 +172,9 @@ export type Items<Item> =
   | readonly Item[]
   | { readonly count: number; readonly results: readonly Item[] }
 
-/** Returns the JSON of a page. `bodyOf` returns the JSON of an entry. Interface description, section 2.1. */
+/**
+ * Returns the JSON of a page. `bodyOf` returns the JSON of an entry. Source: PostHog's API description, section 2.1.
+ */
 export function itemPage<Item>(
   address: PageAddress,
   page: OffsetPage,

@@ -75,8 +75,8 @@ export class RequestParameters extends JsonParameters {
   }
 
   /**
-   * Returns the property filters. Unlike for other parameters, `properties` in the query has precedence over that in
-   * the body. If the query contains `properties` several times, the items of all form one list.
+   * Returns the property filters. Unlike other parameters, `properties` in the query has precedence over `properties`
+   * in the body. If the query contains `properties` several times, the items of all of them form one list.
    */
   override properties(): unknown {
     const texts = this.#query.getAll('properties').filter((text) => text !== '')
@@ -97,7 +97,7 @@ export function personReference(text: string): PersonReference | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return formatUuid(uuid, 0)
   if (!/^[0-9]{1,20}$/.test(text)) return null
-  // No person has a number this large, so a larger number may be reduced to it. It finds no person.
+  // A larger number is reduced to MAX_SAFE_INTEGER. No person has that number either, so the lookup finds nobody.
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
@@ -109,8 +109,8 @@ export function required(name: string): ServiceError {
 }
 
 /**
- * Returns the members of a JSON body. Returns an empty object if there is no body. Throws the errors of the constructor
- * of `RequestParameters`.
+ * Returns the members of a JSON body. Returns an empty object if there is no body. Throws the same errors as the
+ * constructor of `RequestParameters`.
  */
 export function bodyMembers(request: ApiRequest): JsonObject {
   const value = bodyValue(request) ?? {}
@@ -119,8 +119,8 @@ export function bodyMembers(request: ApiRequest): JsonObject {
 }
 
 /**
- * Returns the JSON value of a body, or undefined if there is no body. Throws the errors of the constructor of
- * `RequestParameters`.
+ * Returns the JSON value of a body, or undefined if there is no body. Throws 415 and 400 `parse_error` like
+ * `ApiRequest.json`, and 400 `invalid_input` if the body is nested too deeply.
  */
 export function bodyValue(request: ApiRequest): unknown {
   if (request.json() === undefined) return undefined

@@ -65,8 +65,8 @@ export function bindPublic<Services>(
 }
 
 /**
- * Returns the records of GET, HEAD and OPTIONS for a path that is only read. `record.id` is the end of their operation
- * IDs.
+ * Returns the records of GET, HEAD and OPTIONS for a path that is only read. Their operation IDs are `get`, `head` and
+ * `options`, each followed by `record.id`.
  */
 export function readable<Services>(
   record: Omit<PublicRecord<Services>, 'method' | 'who'>,
@@ -100,7 +100,8 @@ export function pascalCase(path: string): string {
 }
 
 /**
- * Returns the record of OPTIONS for a path. It is answered with 204 and no body. `id` is the end of the operation ID.
+ * Returns the record of OPTIONS for a path. Its handler answers 204 without a body. Its operation ID is `options`,
+ * followed by `id`.
  */
 export function preflight(path: string, id: string): PublicRecord<unknown> {
   return {

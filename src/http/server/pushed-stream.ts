@@ -52,8 +52,8 @@ export class PushedStream {
   }
 
   /**
-   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes to take these
-   * at once.
+   * Sends bytes, which are copied. Returns false if the client is behind with reading, so that not all bytes could be
+   * sent at once. The caller must then send nothing more until `onDrained` is called.
    */
   send(bytes: Uint8Array): boolean {
     if (!this.#exchange.isOpen) return false

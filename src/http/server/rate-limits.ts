@@ -1,8 +1,8 @@
 /**
  * Limits requests and events per second, for each IP address and for each project. Each limit is off unless it is set.
- * A limit is a token bucket that fills at the configured rate and holds several seconds of it. A batch may take more
- * tokens than the bucket holds, so that large batches pass too. The project must then wait until the bucket has tokens
- * again. docs/OPERATIONS.md, "Rate limits".
+ * A limit is a token bucket that fills at the configured rate. It holds the tokens of `BURST_SECONDS`. A batch may take
+ * more tokens than the bucket holds, so that large batches pass too. The project must then wait until the bucket has
+ * tokens again. See docs/OPERATIONS.md, "Rate limits".
  */
 import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -78,8 +78,8 @@ export class TokenBuckets<Key> {
   }
 
   /**
-   * Takes `count` tokens and returns 0, if at least one token is left. The number of tokens may become negative.
-   * Otherwise returns the seconds until a token is available.
+   * If at least one token is left, takes `count` tokens and returns 0. The number of tokens may become negative. If no
+   * token is left, takes nothing and returns the seconds until a token is available.
    */
   take(key: Key, count: number): number {
     const waitSeconds = this.waitSeconds(key)
@@ -195,9 +195,10 @@ export class RateLimits {
   }
 
   /**
-   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure is
-   * counted for the IP address, and for the `account` whose password was checked. Throws 429 `throttled` without
-   * running `open` if either has failed too often. For the account, the reason of this error is `accountReason`.
+   * Runs `open`, which checks a secret that a client sent. If `open` returns null or throws, a failure is counted for
+   * the IP address, and for the `account` whose password was checked. Errors with status 500 or more do not count. If
+   * the address or the account has too many failures, `open` is not run, and 429 `throttled` is thrown. If it was the
+   * account, the reason of this error is `accountReason`.
    */
   async attempt<T>(
     address: string,

@@ -15,13 +15,16 @@ import { PushedStream, type StreamEvents } from './pushed-stream.ts'
 /** The name and the value of a header. */
 export type Header = readonly [string, string]
 
-/** How the connection continues after an answer that was sent before the whole body was read. */
+/**
+ * What happens to the connection after an answer. The choice matters if the body of the request was not read
+ * completely.
+ */
 export type Closing =
   /** The connection stays open, because the body has been read. */
   | 'keep'
   /**
-   * The client is told to close the connection. Further bytes of the client are read and discarded, so that it sees the
-   * answer.
+   * The client is told to close the connection. Further bytes of the client are read and discarded, so that the client
+   * sees the answer.
    */
   | 'drain'
   /**
@@ -36,11 +39,11 @@ const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
 const NO_BYTES = Buffer.alloc(0)
 /**
- * Of this many answers with `ACCEPTED`, one is sent with `tryEnd`, which buffers nothing for a client that does not
+ * One of this many answers with `ACCEPTED` is sent with `tryEnd`, which buffers nothing for a client that does not
  * read.
  */
 const ACCEPTED_PER_CHECK = 64
-/** Of this many answers without a body, one closes its connection. `isLastEmpty` explains why. */
+/** One of this many answers without a body closes its connection. `isLastEmpty` explains why. */
 const EMPTY_PER_CLOSE = 1024
 /** An estimate of how many bytes a streamed answer holds in memory at a time. */
 const CHUNK_BYTES = 256 * 1024
@@ -59,12 +62,13 @@ export interface Answer {
   /** True if the memory of the body is overwritten as soon as `send` returns. */
   readonly isBodyReused?: boolean
   /**
-   * True if the body is in a cache for all clients. It then needs no additional memory while it waits for its client.
+   * True if the body is in a cache that all clients share. The answer then needs no additional memory while it waits
+   * for its client.
    */
   readonly isShared?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
-  /** The ID of a created object, for the audit log. Needed if the body is not JSON that contains this ID. */
+  /** The ID of a created object, for the audit log. Needed if the body is not JSON or does not contain this ID. */
   readonly madeId?: string
 }
 
@@ -109,8 +113,8 @@ function sendDirect(exchange: Exchange, body: Uint8Array): void {
 }
 
 /**
- * Writes the current answer of `sendDirect`. `cork` calls it before it returns. The function is not a closure, because
- * a closure would be allocated for each answer.
+ * Writes the current answer of `sendDirect`. `sendDirect` passes this function to `cork`, which calls it at once. The
+ * function is not a closure, because a closure would be allocated for each answer.
  */
 function writeDirect(): void {
   if (direct === null) return
@@ -187,9 +191,9 @@ export function sendStream(exchange: Exchange, events: StreamEvents): PushedStre
 }
 
 /**
- * Writes any answer. If the connection ends with the answer, the answer is written only after everything that was
- * received with the request has been parsed. If that contains a second request, the library then closes the connection
- * and does not execute it.
+ * Writes any answer. If the connection is closed after the answer, the answer is written only after all bytes that were
+ * received with the request have been parsed. If those bytes contain a second request, the library closes the
+ * connection and does not execute the second request.
  */
 export function send(exchange: Exchange, answer: Answer): void {
   if (!exchange.isOpen || (!exchange.endsConnection && !isLastEmpty(exchange, answer))) {
@@ -296,7 +300,8 @@ function sendLarge(
   const isShared = answer.isShared === true
   const isReused = answer.isBodyReused === true
   const { waiting } = exchange.owner
-  // Reused memory is copied before it waits, so all of its bytes need room. Other memory may already be counted.
+  // The bytes of reused memory are copied before the answer waits, so room is needed for all of them. Other memory may
+  // already be counted, because another waiting answer uses it.
   const hasRoom = (): boolean =>
     isReused ? waiting.hasRoom(bytes) : waiting.hasRoomFor(memoryOfParts(parts))
   if (!isShared && !hasRoom()) {

@@ -66,8 +66,8 @@ export interface Who {
   /** The scope that the personal key or the session must have. Null if no key is needed, or if any key will do. */
   readonly scope: Scope | null
   /**
-   * True if the caller needs the scope in only one of the projects. The handler must then check each project that it
-   * uses.
+   * True if it is enough that the caller has the scope in at least one project. The handler must then check each
+   * project that it uses.
    */
   readonly isInAnyProject?: true
   /** True if the caller must be an administrator of the organization, or of the project that the route is about. */
@@ -89,8 +89,8 @@ export function callerWith(scope: Scope): Who {
 }
 
 /**
- * Admits personal keys that have the scope in at least one project. It is for routes that work with several projects,
- * because the user may have another level in a project than in the organization.
+ * Admits personal keys that have the scope in at least one project. It is for routes that work with several projects.
+ * The user's level, and with it the scopes that the key may use, can differ from project to project.
  */
 export function inAnyProject(scope: Scope): Who {
   return { ...callerWith(scope), isInAnyProject: true }
@@ -168,7 +168,8 @@ export interface RouteContent<
   /** The error codes of the route, in addition to those of every route of its kind. See `refusalsOf`. */
   readonly errors?: readonly ErrorCode[]
   /**
-   * False if the route changes nothing although its method could. Its requests are then not recorded in the audit log.
+   * False if the route changes nothing, although its method usually does (for example a POST that only searches). Its
+   * requests are then not recorded in the audit log.
    */
   readonly audits?: false
   /**
@@ -499,8 +500,8 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
 }
 
 /**
- * Returns the successful answer of a record whose handler returns a value. Throws `TypeError` if the record has none or
- * several.
+ * Returns the successful answer of a record whose handler returns a value. Throws `TypeError` if the record describes
+ * no successful answer, or several.
  */
 function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   const good = Object.entries(answers).filter(([status]) => status.startsWith('2'))

@@ -16,12 +16,13 @@ export interface Route {
   readonly path: string
   readonly handler: ApiHandler
   /**
-   * True if the handler only tells the client which other route to call. The header Allow does not contain the method
-   * then.
+   * True if the handler only tells the client which other route to call. In that case, the header Allow does not
+   * contain the method.
    */
   readonly isRefusal?: true
   /**
-   * True if the route changes nothing although its method could. Its requests are then not recorded in the audit log.
+   * True if the route changes nothing, although its method usually does (for example a POST that only searches). Its
+   * requests are then not recorded in the audit log.
    */
   readonly isRead?: true
   /** The status of every successful answer. Absent if it depends on the request. */
@@ -31,8 +32,8 @@ export interface Route {
 }
 
 /**
- * Answers a request. If the handler throws a `ServiceError`, its body is the answer. Any other error is answered with
- * 500.
+ * Answers a request. If the handler throws a `ServiceError`, the body of the error is the answer. Any other error is
+ * answered with 500.
  */
 export type ApiHandler = (request: ApiRequest) => Answer | Promise<Answer>
 
@@ -110,7 +111,7 @@ export interface Caller {
   readonly keyId: number | null
 }
 
-/** The audit entry of a request. A handler can store the entry together with its change. */
+/** The audit entry of a request. A handler can store the entry in the same transaction as its change. */
 export interface AuditNote {
   /**
    * Returns the entry for a successful request. Returns undefined if the request has no valid key, or if the status of
@@ -177,7 +178,7 @@ export class ApiRequest {
     return this.#parameters
   }
 
-  /** The project that the request is about. Null until it is known and allowed. */
+  /** The project that the request is about. Null until the project is found and its use is allowed. */
   get projectId(): number | null {
     return this.#projectId
   }
@@ -209,8 +210,8 @@ export class ApiRequest {
   }
 
   /**
-   * Makes a change that stores the audit entry of the request in its own transaction. There is no entry if the request
-   * is not recorded.
+   * Runs `change`, which must store the audit entry that it receives in the same transaction as its change. It receives
+   * undefined if there is no entry to store, for example because the request is not recorded.
    */
   async noting<T>(change: (entry: AuditEntry | undefined) => Promise<T>): Promise<T> {
     const entry = this.audit?.entry()

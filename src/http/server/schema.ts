@@ -92,7 +92,9 @@ export function options<Optional extends Members>(optional: Optional) {
   return object<Record<never, Schema>, Optional>({}, optional)
 }
 
-/** Returns the schema of an object that may also have members that are not listed. */
+/**
+ * Returns the same schema as `object`, with a note in the API description that the object may have other members too.
+ */
 export function openObject<Required extends Members, Optional extends Members = Members>(
   required: Required,
   optional?: Optional,
@@ -114,7 +116,7 @@ export function parameters<Required extends Members, Optional extends Members = 
   >
 }
 
-/** Returns the schema of a list or an object in `is.parameters` that does not accept JSON inside a text. */
+/** Returns the schema of a list or an object in `is.parameters` that clients must not send as JSON inside a text. */
 export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isJsonOnly: true }
 }
@@ -175,8 +177,8 @@ export function about<T>(schema: Schema<T>, description: string): Schema<T> {
 }
 
 /**
- * Returns a schema with its own error: the code and the text with which a value that does not match is refused. With
- * `keyword`, the error applies only to values that fail this keyword of the schema.
+ * Returns a schema with its own error. A value that does not match the schema is refused with `code` and the text
+ * `detail`. With `keyword`, this error is used only if the value violates this keyword of the schema.
  */
 export function refused<T>(
   schema: Schema<T>,

@@ -1,7 +1,8 @@
 /**
  * The HTTP server. It listens, passes every request through one entry point, and shuts down properly. Each request gets
  * exactly one answer, whatever its handler does. An exception is answered with 500 `error`, an unknown path with 404,
- * and a wrong method with 405. A request whose end is ambiguous is answered with 400, before a handler sees it.
+ * and a wrong method with 405. A request whose end is ambiguous (see framing.ts) is answered with 400, before a handler
+ * runs.
  *
  * There are two cases in which the HTTP library closes a connection without an answer: if a request arrives before the
  * previous one is answered (pipelining), or if the client closes its sending side. The events of the unanswered request
@@ -39,7 +40,10 @@ import {
 import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** Of this many requests to public routes, one is timed. The number must be a power of two. */
+/**
+ * One of this many requests to public routes is timed. The number must be a power of two, because it serves as a bit
+ * mask.
+ */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 
@@ -272,9 +276,9 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Updates the common peer address for a new connection. `connections` is the number of open connections, including
-   * the new one. When a connection ends, its address is not known. A common address can therefore begin only with the
-   * first open connection.
+   * Updates the peer address that all open connections have in common. `connections` is the number of open connections,
+   * including the new one. When a connection ends, its address is not known. After two connections with different
+   * addresses, there is therefore no common address until all connections have ended and a new one begins.
    */
   #notePeer(address: string, connections: number): void {
     this.#commonPeer = connections === 1 || this.#commonPeer === address ? address : null
@@ -405,8 +409,9 @@ export class HttpServer implements ExchangeOwner {
 }
 
 /**
- * Runs a handler and sends its result. If the handler returns its answer synchronously, the answer is sent at once, so
- * that a request that follows it on the connection is served, too.
+ * Runs a handler and sends its result. If the handler returns its answer synchronously, the answer is sent at once,
+ * before the library reads the next request on the connection. Without that, the library would close the connection
+ * when it finds the next request.
  */
 function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): void {
   const fail = (error: unknown): void => {
@@ -422,8 +427,8 @@ function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): v
 }
 
 /**
- * Returns true if a path belongs to the private API. Pages of other origins must not read its answers, not even the 404
- * of an unknown path.
+ * Returns true if a path belongs to the private API. Pages of other origins must not read the answers of the private
+ * API, not even the 404 of an unknown path.
  */
 function isPrivatePath(path: string): boolean {
   return path === '/api' || path.startsWith('/api/')
@@ -442,8 +447,8 @@ function refuseUnknown(exchange: Exchange): void {
 
 /**
  * Answers 400 and closes the connection, but only after everything that was received with the request has been parsed.
- * As long as no answer is written, the library closes the connection at a second request and does not execute it. A
- * request that is hidden in the first one is therefore never executed.
+ * If the library finds a second request before the answer is written, it closes the connection and does not execute the
+ * second request. A request that is hidden in the first one is therefore never executed.
  */
 function refuseFraming(exchange: Exchange, fault: string): void {
   setImmediate(() => {

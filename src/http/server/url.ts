@@ -37,8 +37,9 @@ export class TrustedProxies {
 
 /**
  * Returns the IP address that rate limits and the audit log use for a request. Clients cannot choose this address,
- * unlike `$ip`. It is the peer of the connection. If the peer is a trusted proxy, it is the last entry of
- * `X-Forwarded-For` that is not a trusted proxy, because clients can write anything into the entries before that one.
+ * unlike the property `$ip` of an event. Normally, it is the address of the connection's peer. If the peer is a trusted
+ * proxy, it is the last address in `X-Forwarded-For` that does not belong to a trusted proxy. The addresses before that
+ * one are ignored, because clients can write anything there.
  */
 export function addressBehindProxies(
   peerAddress: string,

@@ -63,8 +63,9 @@ function tryToLoad(): Library | string {
 }
 
 /**
- * Returns the name of the package. If the package can only be imported, returns the path of its file. `import` cannot
- * be used here, because the caller must know synchronously whether the library can be loaded.
+ * Returns the path of the package's main file. If the package declares a file only for `import`, the path is taken from
+ * its `package.json`. If there is no such path, the name of the package is returned. `import` itself cannot be used
+ * here, because the caller must know synchronously whether the library can be loaded.
  */
 function fileOfPackage(): string {
   try {
@@ -94,8 +95,8 @@ function isCode(error: unknown, code: string): boolean {
 }
 
 /**
- * Returns the cause of an error in one line. The package throws a message with several lines, of which the last one
- * contains the cause.
+ * Returns the cause of an error in one line. The package throws a message with several lines. The last line that begins
+ * with `Error: ` contains the cause.
  */
 function reasonOf(error: unknown): string {
   const { platform, arch, versions } = process

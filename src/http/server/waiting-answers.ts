@@ -18,7 +18,8 @@ export interface WaitingAnswer {
   /** How many bytes of memory only this answer holds. */
   readonly heldBytes: number
   /**
-   * The buffers of the answer that other answers may share, each buffer once. They are counted once for all answers.
+   * The buffers of the answer that other answers may share, without duplicates. A buffer that several answers share is
+   * counted once.
    */
   readonly memory?: readonly ArrayBufferLike[]
   /** How many bytes of the answer the client has read. */
@@ -36,7 +37,10 @@ export interface WaitingAnswer {
 /** The metrics of waiting answers. */
 export interface WaitingMetrics {
   readonly httpAnswerBytesWaiting: Gauge
-  /** Counts the clients that were cut off. The label `reason` is `stalled`, `slow` or `room`. */
+  /**
+   * Counts the clients that were cut off. The label `reason` is `stalled` (the client read nothing), `slow` (too slow
+   * on average) or `room` (cut off to make room for another answer).
+   */
   readonly httpReadersCut: MetricFamily<Counter>
 }
 
@@ -74,7 +78,7 @@ export class WaitingAnswers {
   }
 
   /**
-   * Returns true if there is room for `bytes` more. If there is not, it first cuts off clients that do not read, which
+   * Returns true if there is room for `bytes` more. To make room, it first cuts off clients that do not read. That
    * takes a pass over all answers.
    */
   hasRoom(bytes: number): boolean {

@@ -1,6 +1,6 @@
 /**
- * The two keys of `tenrec dev`. The documentation contains them, so they are public. Tests may use them. Stores reject
- * them unless they are opened for `tenrec dev`.
+ * The two keys of `tenrec dev`. The documentation contains them, so they are public. Tests may use them. Only a store
+ * that was opened for `tenrec dev` accepts these keys.
  */
 
 /** The project key of `tenrec dev`. */

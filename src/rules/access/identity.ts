@@ -100,8 +100,8 @@ export function claimsIn(value: unknown): ProviderClaims {
 }
 
 /**
- * Returns whether a text is the path and query of a page of the console, relative to its root, so that it cannot lead
- * to another host.
+ * Returns whether a text is the path of a page of the console, with or without a query. The path begins with a slash
+ * and is relative to the root of the console. Texts that would lead a browser to another host are refused.
  */
 export function isConsolePage(text: string): boolean {
   return /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(text)

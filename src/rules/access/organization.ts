@@ -80,7 +80,7 @@ export interface Project extends IngestProject, BrowserCapture, ProjectLists, Da
   /** The time zone of the project, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly createdAtMs: number
-  /** The partition of events in a cluster that the project belongs to. It never changes. Absent means 0. */
+  /** The number of the partition to which the project belongs in a cluster. It never changes. Absent means 0. */
   readonly partition?: number
   /** True if only its own members, and administrators of the organization, may use the project. */
   readonly isPrivate?: boolean
@@ -137,7 +137,7 @@ export interface KeyRequest {
   /** The text of the key. By default it is generated. */
   readonly text?: string
   readonly label?: string
-  /** The user who owns the key. The default is the owner that the first start created. */
+  /** The user who owns the key. The default is the owner who was created when Tenrec first started. */
   readonly userId?: number
   /** The scopes of the key. The default is `*`. */
   readonly scopes?: readonly string[]
@@ -188,13 +188,13 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly userId: number
   /** The user, who is active. */
   readonly user: User
-  /** The scopes of the key, without the scopes that its user may not use at their level in the organization. */
+  /** The scopes of the key that its user may use at their level in the organization. */
   readonly scopes: readonly string[]
-  /** The scopes of the key itself. A viewer cannot use all of them. */
+  /** All scopes of the key, including those that its user may not use, for example because the user is a viewer. */
   readonly keyScopes: readonly string[]
-  /** The projects of the key, without the projects that its user may not use. */
+  /** The projects of the key that its user may use. */
   readonly projectIds: readonly number[] | 'all'
-  /** The projects of the key itself. Its user may not be allowed to use all of them. */
+  /** All projects of the key, including those that its user may not use. */
   readonly keyProjectIds: readonly number[] | 'all'
   readonly projectLevels: ReadonlyMap<number, ProjectLevel>
   /** The time at which the key expires. Null if it never does. */
@@ -268,7 +268,8 @@ export const LIMITED_INVITE =
 
 /**
  * Returns whether an invited user may log in with a password. A user who logs in with a password has all rights of the
- * level, so only an invitation that grants all of them allows a password.
+ * level, without a time limit. A password is therefore allowed only if the invitation grants all scopes without an
+ * expiry time.
  */
 export function mayHavePassword({
   scopes,

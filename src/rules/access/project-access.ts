@@ -1,8 +1,8 @@
 /**
  * Decides which projects a user may use, and at which level. Administrators of the organization may use all projects.
- * Other users have their level of the organization in every project that is not private, unless they are a member of
- * the project: then they have the level of that membership. Source: docs/compatibility/organization.md, "Access to
- * projects".
+ * In a project of which they are a member, other users have the level of that membership. In all other projects that
+ * are not private, they have their level in the organization. All other private projects are closed to them. Source:
+ * docs/compatibility/organization.md, "Access to projects".
  */
 import { isAdministrator, type ProjectLevel } from './levels.ts'
 import type { Project, ProjectAccess, ProjectMembership, User } from './organization.ts'

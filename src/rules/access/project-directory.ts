@@ -1,4 +1,4 @@
-/** The port through which ingestion looks up projects and keys. The store implements it from memory. */
+/** The interface through which ingestion looks up projects and keys. The store implements it with data in memory. */
 
 import type { ScopesByProject } from './scopes.ts'
 

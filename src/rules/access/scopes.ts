@@ -57,8 +57,8 @@ export type Scope = (typeof SCOPES)[number]
 export const CAPTURE_SCOPE: Scope = 'event:write'
 
 /**
- * Resources of PostHog that no route of Tenrec has. Scripts that create keys for PostHog name them, so keys may have
- * these scopes, which grant nothing.
+ * Resources of PostHog that no route of Tenrec has. Scripts that create keys for PostHog name scopes of these
+ * resources. Keys may therefore have these scopes, which grant nothing.
  */
 const FOREIGN_RESOURCES = [
   'access_control',
@@ -168,8 +168,8 @@ export function scopesAtLevel(scopes: readonly string[], level: number): readonl
 }
 
 /**
- * The rights of a key or session. They are different in a project in which its user has another level than in the
- * organization.
+ * The rights of a key or session. In a project in which the user has another level than in the organization, the rights
+ * are different.
  */
 export interface ScopesByProject {
   /** The scopes of the key or session that the user may use at their level in the organization. */

@@ -8,7 +8,7 @@ import type { EventScanner } from './event-columns.ts'
 /** One number for each person, indexed by person number. Null if persons have no number to be ordered or shown by. */
 export type Scores = Float64Array | Uint32Array | null
 
-/** The loops over persons check the time limit of the query once for this number of persons. */
+/** The number of persons that a loop goes through between two checks of the query's time limit. */
 const CHECK_EVERY = 65_536
 
 /**
@@ -27,11 +27,11 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
 
 /**
  * Returns the requested page of persons. `persons` contains person numbers without duplicates. The person with the
- * highest score comes first and a score of NaN comes last. Persons with equal scores are in the order of their uuids.
- * Distinct ids without a person come last, because the API has nothing to show for them. A finite number in `values`
- * becomes the `value` of the person on the page. Throws the same errors as `EventScanner.checkLimits`. Each person
- * costs one comparison. Only a person that may be on the page also costs time that grows with the logarithm of the page
- * size.
+ * highest score comes first, and persons with the score NaN come after all others. Persons with equal scores are in the
+ * order of their uuids. Distinct ids without a person follow after all persons, because the API has nothing to show for
+ * them. A finite number in `values` becomes the `value` of the person on the page. Throws the same errors as
+ * `EventScanner.checkLimits`. Each person costs one comparison. Only a person that may be on the page also costs time
+ * that grows with the logarithm of the page size.
  */
 export function pageOfPersons(
   persons: Uint32Array,
@@ -64,7 +64,10 @@ export function pageOfPersons(
   return { actors, isFull: actors.length >= limit, total: persons.length }
 }
 
-/** Splits a list of owners into persons and distinct ids without a person. Both results keep the order of the list. */
+/**
+ * Splits person numbers into those of persons and those of distinct ids without a person. The latter begin at
+ * `firstPersonless`. Both results keep the order of the list.
+ */
 function withAndWithoutProfile(
   persons: Uint32Array,
   firstPersonless: number,

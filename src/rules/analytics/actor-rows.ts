@@ -6,10 +6,10 @@ import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
 
 /**
- * An insertion sort of an actor's rows is given up if it moves rows by more than this number of positions on average.
+ * The insertion sort of an actor's rows stops early if it moves rows by more than this number of positions on average.
  */
 const SHIFTS_A_ROW = 16
-/** The loop over actors checks the time limit of the query once for this number of actors. */
+/** The number of actors that the loop goes through between two checks of the query's time limit. */
 const CHECK_EVERY = 4096
 
 /**
@@ -21,7 +21,9 @@ export interface ActorRows {
   readonly keys: Uint32Array
   /** The index in `rows` of the first row of each actor. It has one entry more than `keys`. */
   readonly starts: Uint32Array
-  /** Positions in the scan. The rows of each actor are in the order of the scan. */
+  /**
+   * Positions in the scan. The rows of each actor are in the order of the scan until `orderRows` sorts them by time.
+   */
   readonly rows: Uint32Array
 }
 
