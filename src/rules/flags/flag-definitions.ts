@@ -67,8 +67,8 @@ function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
 }
 
 /**
- * Returns the filters of a flag for SDKs. A filter on another flag names this flag by its key, and lists the keys of
- * the flags that must be evaluated before the filter.
+ * Returns the filters of a flag, changed so that each filter on another flag names that flag by its key. Such a filter
+ * also lists the keys of the flags that must be evaluated before it.
  */
 function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
   return withProperties(flag.filters, (property) => {
