@@ -28,7 +28,7 @@ export class FlagLookup<Key, Value> {
 
   /**
    * Returns a version of the map in which some keys have other values. A null value removes the key. The cost is linear
-   * in the number of entries that differ from `#common`. If they are too many, all entries are copied.
+   * in the number of entries that differ from `#common`. If there are too many, all entries are copied.
    */
   with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
     const all = new Map([...this.#changes, ...changes])

@@ -48,10 +48,11 @@ const FLAGS: FilterDialect = {
 }
 
 /**
- * Returns the test of a filter. It never throws. `operator` and `value` are the members of the stored filter, and
- * `timezone` is the zone of dates without a zone. With an unknown operator, or without a value that the operator needs,
- * nothing passes. A pattern is compiled at once; see `compilePattern` for the cost. The test throws `EvaluationFailure`
- * if the property is too large, or if the patterns and long texts of the request have used up their budget.
+ * Returns the test of a filter. This function never throws. `operator` and `value` are the members of the stored
+ * filter, and `timezone` is the zone of dates without a zone. With an unknown operator, or without a value that the
+ * operator needs, nothing passes. A pattern is compiled at once; see `compilePattern` for the cost. The test throws
+ * `EvaluationFailure` if the property is too large, or if the patterns and long texts of the request have used up their
+ * budget.
  */
 export function flagPropertyTest(
   operator: unknown,

@@ -30,7 +30,7 @@ export interface PersonListQuery {
   /** The value that the property `email` must have. */
   readonly email?: string
   /**
-   * A text to search for. It must be a part of the property `email` (ignoring case), a distinct_id, or the uuid of the
+   * A text to search for. It must occur in the property `email` (ignoring case), or be a distinct_id or the uuid of the
    * person.
    */
   readonly search?: string
