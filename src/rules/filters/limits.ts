@@ -77,8 +77,8 @@ export const SORTED_DEPTH_MAX = 128
  */
 export const VERSION_UNITS_MAX = 256
 /**
- * The largest number of bytes of a search text that the search in long texts compares. If a search text is longer and
- * its beginning is found, the property value itself is tested.
+ * The largest number of bytes of a search text that are searched for in the stored bytes of a property. Of a longer
+ * search text, only a part is searched for. Where the part is found, the property is decoded and tested.
  */
 export const NEEDLE_BYTES_MAX = 1024
 /** The number of bytes that the search in long texts copies into the memory of its WebAssembly module at once. */

@@ -23,8 +23,8 @@ export interface TestMoment {
 
 /**
  * Returns whether a value passes. `undefined` means that the property does not exist; `null` is a value. Without
- * `moment`, relative dates are relative to 1970, and only the time of each search with a pattern is limited, not the
- * time of all searches together.
+ * `moment`, relative dates count from 1970. Each search with a pattern is then limited, but the time of all searches
+ * together is not.
  */
 export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
 
@@ -52,8 +52,8 @@ export interface FilterDialect {
   readonly date: (relation: DateRelation, wanted: unknown, timezone: string) => PropertyTest
   readonly patterns: PatternDialect
   /**
-   * Returns the error to throw if a pattern would exceed the time budget. The result is then unknown, so answering "no"
-   * would be wrong.
+   * Returns the error that a test throws if the rest of the budget is too small for a search with a pattern. Whether
+   * the value passes is then unknown, so answering "no" would be wrong.
    */
   readonly beyondBudget: () => Error
 }
@@ -111,9 +111,9 @@ const TESTS: Record<Exclude<FlagOperator, 'is_set' | 'is_not_set'>, Build> = {
 const BUILDS = new Map<string, Build>(Object.entries(TESTS))
 
 /**
- * Returns the test of an operator with the value of a filter. Returns null if the operator is unknown, or if the value
- * is missing or null. Dates without an offset from UTC are in the time zone `timezone`. A pattern is compiled, at the
- * cost of `compilePattern`. The test may throw `beyondBudget`.
+ * Returns the test of an operator with the value `wanted` of a filter. Returns null if the operator is unknown, or if
+ * it needs a value and `wanted` is missing or null. A date without an offset from UTC is in the time zone `timezone`.
+ * Patterns are compiled at once; see `compilePattern` for the cost. The test may throw the error of `beyondBudget`.
  */
 export function operatorTest(
   operator: string,
@@ -188,8 +188,8 @@ function comparison(
 }
 
 /**
- * Returns the test of a range of two numbers. If the filter does not contain exactly two numbers, the smaller one
- * first, no existing property passes.
+ * Returns the test of a range, which the filter gives as a list of two numbers, the smaller one first. With any other
+ * value of the filter, no existing property passes.
  */
 function betweenTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
   const { number: numberOf } = dialect

@@ -29,7 +29,10 @@ export type PersonTest = (person: PersonCandidate) => boolean
 /** Returns the test of a filter on behavior. The test ignores the member `negation` of the filter. */
 export type BehaviorTests = (filter: BehaviorFilter) => PersonTest
 
-/** The definition of a cohort, as far as tests of its members need it. `static` means that its members are stored. */
+/**
+ * The definition of a cohort, with which members are found. The members of a `static` cohort are stored, and those of a
+ * `dynamic` cohort are the persons that pass its filters.
+ */
 export type CohortDefinition =
   | { readonly kind: 'static'; readonly hasMember: (personNumber: number) => boolean }
   | { readonly kind: 'dynamic'; readonly filters: FilterGroup }
@@ -40,9 +43,10 @@ export type CohortDefinition =
 export type CohortLookup = (id: number) => CohortDefinition | null
 
 /**
- * Returns the test of a tree. The cohorts in it are looked up now, and not when the test runs. A group in which no
- * filter can be used passes everybody. A test costs as much as its filters, and evaluates each cohort at most once for
- * a person. If `behavior` is absent, filters on behavior are left out.
+ * Returns the test of a tree. The cohorts that the tree refers to are looked up now, and not when the test runs. A
+ * group in which no filter can be used passes everybody. If `behavior` is absent, filters on behavior are left out. A
+ * test costs as much as all filters together, but a cohort that several filters name is evaluated only once for a
+ * person.
  */
 export function personTest(
   tree: FilterGroup,
@@ -72,7 +76,7 @@ class TestBuilder {
   #round = 0
 
   readonly #dialect: TreeDialect<PersonCandidate> = {
-    // `filter-tree.ts` has read the filters of lists and cohorts, so they have this shape.
+    // The filters of lists and cohorts come from `filter-tree.ts`, which returns each of them as a `PropertyFilter`.
     leaf: (filter) => this.#filter(filter as unknown as PropertyFilter),
     isLenient: true,
     depthMax: Number.POSITIVE_INFINITY,
@@ -84,8 +88,8 @@ class TestBuilder {
   }
 
   /**
-   * Returns a test that counts the persons that it tests. Each call tests another person, so it makes the cached
-   * results for cohorts invalid.
+   * Returns a test that adds one to `#round` at each call. Each call tests another person, for whom the cached results
+   * for cohorts are not valid.
    */
   counted(test: PersonTest): PersonTest {
     return (person) => {

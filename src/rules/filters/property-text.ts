@@ -22,9 +22,9 @@ export function propertyText(value: unknown): string {
 const LONG_INTEGER = /^-?[1-9]\d{15,199}$/
 
 /**
- * Returns the text of the rounded number if a text is an integer beyond 2^53, and otherwise null. Stored events contain
- * such an integer rounded, but a filter contains all its digits as text. The rounded text can be compared with the
- * events.
+ * Returns the text of the rounded number for the text of an integer beyond 2^53, for example `9007199254740992` for
+ * `9007199254740993`. Returns null for any other text. Stored events contain such an integer rounded, but a filter
+ * contains all its digits, so only the rounded text can be compared with the events.
  */
 export function roundedText(text: string): string | null {
   if (!LONG_INTEGER.test(text)) return null
@@ -33,8 +33,8 @@ export function roundedText(text: string): string | null {
 }
 
 /**
- * Returns the text of `propertyText`, but with sorted keys, as flags compare it. The first call costs time linear in
- * the value. A list or object must not be changed after it.
+ * Returns the same text as `propertyText`, but with the keys of objects sorted, as flags compare values. The first call
+ * for a list or object costs time linear in its size. The text is then cached, so the list or object must not change.
  */
 export function sortedText(value: unknown): string {
   if (typeof value === 'string') return value

@@ -16,9 +16,7 @@ import { COHORT_OPERATORS } from './operator-names.ts'
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
 /** The pattern dialects of actions, which only analytic questions use. */
 export const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
-/**
- * The members of a step that may contain patterns. Next to each is the member that says whether it does contain one.
- */
+/** Pairs of members of a step. The first member of a pair contains a pattern if the second one is `regex`. */
 const STEP_PATTERNS = [
   ['url', 'url_matching'],
   ['text', 'text_matching'],
@@ -45,7 +43,10 @@ export function actionFaults(steps: readonly ActionStep[]): readonly FilterFault
   )
 }
 
-/** Returns the filters of an action. Its texts, such as a URL, are returned as filters too. */
+/**
+ * Returns the filters of an action. A pattern that a step compares, for example with the URL, is returned as a filter
+ * too.
+ */
 export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilter[] {
   return steps.flatMap((step, index) => {
     const start = `steps[${index}]`
@@ -99,7 +100,7 @@ function faultsOf(
   known: readonly string[] | null,
   dialects: readonly PatternDialect[],
 ): readonly FilterFault[] {
-  // No list, chart or decision evaluates filters of other types, so they cannot be faulty.
+  // No list, chart or decision evaluates a filter whose type has no operators, so the filter cannot be faulty.
   if (known === null) return []
   const { value } = placed.filter
   const patterns: readonly unknown[] = Array.isArray(value) && value.length > 0 ? value : [value]

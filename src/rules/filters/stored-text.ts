@@ -1,18 +1,19 @@
 /**
  * Tests property filters on the stored bytes of long texts. Creating a string and folding its case costs far more than
  * reading the bytes. A stored value is the JSON that JSON.stringify writes, in UTF-8. If the bytes alone cannot decide,
- * the test on the value decides (property-filter.ts), so that both tests always agree.
+ * the value is decoded, and the test of property-filter.ts decides. Both ways always have the same result.
  *
- * A JSON text contains escapes, and a letter of an escape is not a letter of the text:
+ * The text to search for is called the needle. A JSON text contains escapes. A letter that belongs to an escape is not
+ * a letter of the text:
  *
  *     the text       a, line feed, next         the needle   next
  *     stored as      "a\nnext"                  the needle is found at  "a\n[next]"
  *     the text       a, line feed, ext
  *     stored as      "a\next"                   a match within an escape does not count
  *
- * A character of the needle has one or two forms with equally many bytes, such as `ö` and `Ö`. Other characters that
- * also become it in lower case are its rivals, such as the Kelvin sign for `k`. If a text contains a rival but not the
- * needle, the test on the value decides.
+ * A character of the needle is searched for in one or two forms with equally many bytes, such as `ö` and `Ö`. All other
+ * characters whose lower case is the same are its rivals, such as the Kelvin sign for `k`. If the needle is not found
+ * but a rival occurs in the value, the value is decoded and tested.
  *
  * A regular expression reads only the beginning of a text, so only the beginning is decoded.
  */
@@ -41,7 +42,10 @@ const ESCAPE_DIGITS = 4
 const CONTINUATION = 0x80
 const CONTINUATION_MASK = 0xc0
 const SURROGATE = /\p{Surrogate}/u
-/** The beginning of most texts fits into this number of bytes. A text with many escapes needs more. */
+/**
+ * The number of bytes of a text that are decoded first. They usually contain all that a pattern reads, except if the
+ * text has many escapes.
+ */
 const BEGINNING_BYTES = PATTERN_TEXT_UNITS_MAX + 512
 
 /** Returns whether a stored value passes. If the bytes cannot decide, the value is decoded and tested. */
@@ -83,7 +87,7 @@ function anyOf(tests: readonly StoredTest[], isWanted: boolean): StoredTest {
 
 function equalsTest(text: string): StoredTest {
   const asText = Buffer.from(JSON.stringify(text))
-  // An integer beyond 2^53 equals every number that is rounded like it.
+  // An integer beyond 2^53 equals all integers that are rounded to the same number, so its bytes cannot be compared.
   const isDecoded = SURROGATE.test(text) || roundedText(text) !== null
   const asOther = isDecoded ? null : Buffer.from(text)
   return (json, start, end) => {
@@ -93,7 +97,7 @@ function equalsTest(text: string): StoredTest {
   }
 }
 
-/** Returns a test that passes if the text contains another one, ignoring case. */
+/** Returns a test that passes if the value contains `text`, ignoring case. */
 function containsTest(text: string): StoredTest {
   const needle = text.toLowerCase()
   if (needle === '') return () => true
@@ -135,8 +139,8 @@ function longestPart(needle: string): string {
 }
 
 /**
- * Returns the two forms of a character that are searched for. If `isText` is true, the forms are those within a JSON
- * text, where some characters are escapes.
+ * Returns the forms of a character to search for: lower case and the other case. If `isText` is true, the lower case is
+ * written as within a JSON text, where some characters are escapes.
  */
 function formsOf(character: string, isText: boolean): NeedleCharacter {
   const lower = Buffer.from(isText ? JSON.stringify(character).slice(1, -1) : character)
@@ -144,13 +148,18 @@ function formsOf(character: string, isText: boolean): NeedleCharacter {
   return { lower, other: other === undefined ? lower : Buffer.from(other) }
 }
 
-/** Returns another character that becomes this one in lower case and has as many bytes, or undefined. */
+/**
+ * Returns the other character that `toLowerCase` turns into `character` and that has as many bytes. Returns undefined
+ * if there is none.
+ */
 function equallyLongForm(character: string): string | undefined {
   const bytes = Buffer.byteLength(character)
   return upperForms(character).find((form) => Buffer.byteLength(form) === bytes)
 }
 
-/** Returns the characters that may become this one in lower case, but are not searched for. */
+/**
+ * Returns the rivals of a character: the characters that `toLowerCase` may turn into it and that are not searched for.
+ */
 function rivalsOf(character: string): readonly string[] {
   const searched = equallyLongForm(character)
   const others = upperForms(character).filter((form) => form !== searched)
@@ -167,7 +176,10 @@ function beginningTest(test: PropertyTest | null): StoredTest | null {
   }
 }
 
-/** Returns at least as much of a value as a pattern reads. `isText` means that it is a JSON text without its quotes. */
+/**
+ * Returns the beginning of a value, at least as much as a pattern reads. If `isText` is true, the bytes from `start` to
+ * `end` are a JSON text without its quotes.
+ */
 function beginningOf(json: Buffer, start: number, end: number, isText: boolean): string {
   for (let bytes = BEGINNING_BYTES; ; bytes *= 2) {
     let cut = Math.min(end, start + bytes)
@@ -185,7 +197,10 @@ function unescaped(written: string): string {
   return JSON.parse(`"${written}"`) as string
 }
 
-/** Returns whether a position in a JSON text that begins at `start` lies within an escape, after its first byte. */
+/**
+ * Returns whether the byte at `at` belongs to an escape of the JSON text that begins at `start` and is not its first
+ * byte, for example the `n` of `\n`.
+ */
 function isWithinEscape(bytes: Buffer, start: number, at: number): boolean {
   if (isEscaped(bytes, start, at)) return true
   for (let back = 1; back <= ESCAPE_DIGITS && at - back > start; back++) {

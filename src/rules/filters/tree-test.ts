@@ -1,7 +1,7 @@
 /**
  * Turns trees of filters and the membership in cohorts into tests of a candidate, for lists and for flags. A dialect
- * describes how the two differ. Source: docs/compatibility/persons.md, "Cohorts" and docs/compatibility/decisions.md,
- * "Flag decisions".
+ * describes how lists or flags read a tree. Source: docs/compatibility/persons.md, "Cohorts" and
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
@@ -47,8 +47,8 @@ export function treeTest<Candidate>(
 
 /**
  * Returns the test of a cohort filter. The default operator is `in`. If `isEqualityKnown` is true, `exact` and `is_not`
- * mean the same as `in` and `not_in`. With any other operator, nobody passes, or everybody if the filter has
- * `negation`.
+ * mean the same as `in` and `not_in`. With any other operator, nobody passes. If `negation` is true, every result is
+ * reversed.
  */
 export function membershipTest<Candidate>(
   { operator, negation }: { readonly operator?: unknown; readonly negation?: unknown },

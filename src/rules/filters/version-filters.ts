@@ -44,8 +44,9 @@ export function compareVersions(left: Version, right: Version): number {
 }
 
 /**
- * Returns the range of `~`: at least the version, with the same first two parts. A wildcard as the last of three parts
- * stands for any number. Returns null if the value is neither a version nor such a wildcard.
+ * Returns the range of `~`: the version and all higher ones with the same first two parts. For example, `1.2.3`
+ * includes 1.2.9, but not 1.3.0. In a value of three parts, the last parts may be wildcards, which stand for any
+ * number: `1.*.*` includes 1.3.0. Returns null if the value is neither a version nor such a wildcard.
  */
 export function tildeRange(value: unknown): VersionRange | null {
   const open = openVersion(value)
@@ -55,8 +56,10 @@ export function tildeRange(value: unknown): VersionRange | null {
 }
 
 /**
- * Returns the range of `^`: at least the version, up to the next change of the first part that is not zero. A wildcard
- * as the last of three parts stands for any number. Returns null if the value is neither a version nor such a wildcard.
+ * Returns the range of `^`: the version and all higher ones that have the same parts up to the first one that is not
+ * zero. For example, `1.2.3` includes 1.9.0, and `0.2.3` includes 0.2.9, but not 0.3.0. In a value of three parts, the
+ * last parts may be wildcards, which stand for any number. Returns null if the value is neither a version nor such a
+ * wildcard.
  */
 export function caretRange(value: unknown): VersionRange | null {
   const open = openVersion(value)
@@ -106,8 +109,8 @@ const RANGES = new Map([
 ])
 
 /**
- * Reads a version of three parts whose last one, or last two, are wildcards. Returns the lowest version that it stands
- * for and how many of its parts are numbers, or null if the value is no such version.
+ * Reads a version of three parts with one or two wildcards at the end, such as `1.2.*`. Returns the lowest version that
+ * the value stands for (1.2.0), and how many of its parts are numbers (2). Returns null for any other value.
  */
 function openVersion(
   value: unknown,
@@ -137,8 +140,8 @@ function rangeFrom(least: Version, fixed: number): VersionRange {
     for (let index = 0; index < fixed; index++) {
       if (version.parts[index] !== least.parts[index]) return false
     }
-    // A pre-release is only in the range if it belongs to the same release as the lower bound, and the lower bound is a
-    // pre-release too.
+    // A pre-release is in the range only if the lower bound is a pre-release of the same release. For example, the
+    // range of `^1.2.3-a` includes 1.2.3-b, but not 1.3.0-b.
     if (version.preRelease.length > 0) {
       if (least.preRelease.length === 0) return false
       if (version.parts.some((part, index) => part !== least.parts[index])) return false
@@ -148,8 +151,8 @@ function rangeFrom(least: Version, fixed: number): VersionRange {
 }
 
 /**
- * Splits a version at the first `-` or `+`. Returns the parts before it, without leading zeros, and the text from it
- * on.
+ * Splits a version at the first `-` or `+`. Returns the parts before this character, without leading zeros, and the
+ * rest of the text. For example, `1.02.3-rc.1` becomes `1`, `2`, `3` and `-rc.1`.
  */
 function splitVersion(value: unknown): {
   readonly core: readonly string[]

@@ -38,9 +38,9 @@ export class FlagHashes {
   }
 
   /**
-   * Sets the flags for which the same identifier will probably be hashed next: `rollout` for the rollout hash, and
-   * `variant` for the variant hash. Their hashes are then computed together with the hash of this flag. Null means
-   * none.
+   * Sets the flags that will probably be decided next for the same identifier: `rollout` is the next one that needs a
+   * rollout hash, and `variant` the next one that needs a variant hash. Their hashes are then computed together with
+   * the hashes of this flag. Null means that there is none.
    */
   precede(rollout: FlagHashes | null, variant: FlagHashes | null): void {
     this.#rollout.next = rollout === null ? null : rollout.#rollout

@@ -45,9 +45,9 @@ const NO_REFERENCES: References = { flags: [], cohorts: [] }
 
 /**
  * Compiles a set of flags. If a flag or cohort has the same record as in `previous`, its compiled form is reused. It
- * never throws, whatever the stored filters contain. The cost is linear in the changed flags, plus a few nanoseconds
- * for each other flag, or a fraction of a microsecond for each if many flags changed or a changed flag refers to
- * others.
+ * never throws, whatever the stored filters contain. The cost is linear in the changed flags. Each other flag costs a
+ * few nanoseconds, or a fraction of a microsecond if many flags changed, if active flags were added or removed, or if a
+ * changed flag refers to other flags or cohorts than before.
  */
 export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFlags {
   const known = previous?.set.timezone === set.timezone ? previous : null
@@ -158,8 +158,8 @@ function isActive({ active, deleted }: Flag): boolean {
 }
 
 /**
- * Returns whether the references of a flag are the same before and after a change. They are if the flag is still active
- * or still inactive, and refers to the same flags and cohorts.
+ * Returns whether a change keeps the references of a flag. This is so if the flag existed before and still exists, was
+ * neither switched on nor off, and refers to the same flags and cohorts as before.
  */
 function hasSameReferences({ before, now }: FlagChange): boolean {
   if (before === null || now === null) return false

@@ -87,7 +87,10 @@ function groupTest(filter: JsonObject, { timezone, aggregation }: FilterPlace): 
   return (evaluation) => test(evaluation.groupValue(typeIndex, key), evaluation)
 }
 
-/** Returns the test of a filter on a cohort. If the filter names no cohort, nobody is in it. */
+/**
+ * Returns the test of a filter on a cohort. If the filter names no cohort, nobody passes, or everybody if the filter is
+ * negated.
+ */
 export function cohortTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['value'])
   if (id === null) return () => filter['negation'] === true

@@ -28,8 +28,8 @@ export interface CompiledCondition {
 }
 
 /**
- * The priority of the reasons why no condition matched. The reason with the higher score is reported. If two conditions
- * have the same score, the later one is reported.
+ * The priorities of the reasons why a condition did not match. If no condition matches, the reason with the highest
+ * number is reported. If several conditions have that reason, the last of them is reported.
  */
 const SCORES = { none: 0, no_group_type: 1, no_condition_match: 2, out_of_rollout_bound: 3 }
 
@@ -39,8 +39,8 @@ export class CompiledFlag {
   readonly conditions: readonly CompiledCondition[]
   readonly outcomes: FlagOutcomes
   /**
-   * True if no further conditions are evaluated after a condition whose filters match but whose rollout excludes the
-   * identifier.
+   * If true, the evaluation stops at the first condition whose filters match, even if the rollout of that condition
+   * excludes the identifier.
    */
   readonly hasEarlyExit: boolean
   readonly hashes: FlagHashes

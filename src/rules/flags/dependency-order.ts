@@ -17,8 +17,8 @@ export interface DependencyOrder {
   /** The ids of all flags that depend on others or are depended on. Each comes after the flags that it depends on. */
   readonly order: readonly number[]
   /**
-   * The flags that cannot be decided, because they depend on a missing flag or lead into a circle, directly or through
-   * other flags.
+   * The flags that cannot be decided. They depend, directly or through other flags, on a missing flag or on flags that
+   * depend on each other in a circle.
    */
   readonly broken: ReadonlyMap<number, BrokenDependency>
 }
@@ -63,8 +63,8 @@ export function orderDependencies(
 }
 
 /**
- * Repeatedly takes the flags all of whose dependencies were taken before. A flag that is never taken leads into a
- * circle.
+ * Returns the ids of flags in an order in which each flag comes after its dependencies. A flag is added as soon as all
+ * its dependencies have been added. A flag that is never added is part of a circle, or depends on one.
  */
 function sortByDependency(
   dependencies: ReadonlyMap<number, readonly number[]>,

@@ -62,8 +62,8 @@ export class Evaluation implements TestMoment {
   }
 
   /**
-   * Returns a person property, or `undefined` if the person does not have it. If it is missing, the property `standIn`
-   * is read instead. Throws `EvaluationFailure`.
+   * Returns a person property. If the person does not have it, returns the property `standIn` instead, or `undefined`
+   * if the person has neither. Throws `EvaluationFailure`.
    */
   personValue(key: string, standIn: string | null): unknown {
     const { personProperties, distinctId } = this.request
@@ -75,8 +75,8 @@ export class Evaluation implements TestMoment {
   }
 
   /**
-   * Returns a property of the group named in the request for a group type, or `undefined` if there is none. Throws
-   * `EvaluationFailure`.
+   * Returns a property of the group that the request names for a group type. Returns `undefined` if the request names
+   * no group, or if the group does not have the property. Throws `EvaluationFailure`.
    */
   groupValue(typeIndex: number, key: string): unknown {
     const name = this.#rules.groupTypes.get(typeIndex)
@@ -88,7 +88,9 @@ export class Evaluation implements TestMoment {
     return lookedUp(this.#storedGroup(typeIndex), key, 'group_unavailable')
   }
 
-  /** Returns the key of the group named in the request for a group type, as text. Returns null if it names none. */
+  /**
+   * Returns, as text, the key of the group that the request names for a group type. Returns null if it names no group.
+   */
   groupKey(typeIndex: number): string | null {
     const name = this.#rules.groupTypes.get(typeIndex)
     if (name === undefined || !Object.hasOwn(this.request.groups, name)) return null

@@ -66,7 +66,10 @@ function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   return text
 }
 
-/** Returns filters that refer to other flags by key, with the keys of the flags that must be evaluated before. */
+/**
+ * Returns the filters of a flag, changed so that each filter on another flag names that flag by its key. Such a filter
+ * also lists the keys of the flags that must be evaluated before it.
+ */
 function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
   return withProperties(flag.filters, (property) => {
     if (property['type'] !== 'flag') return property
@@ -78,9 +81,9 @@ function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
 }
 
 /**
- * Returns the keys of all flags that a flag depends on, each after its own dependencies, and the key of the flag at
- * the end. Returns an empty list if the flag leads into a circle, depends on a missing flag, or depends on more than
- * `FLAG_CHAIN_MAX` flags.
+ * Returns the keys of all flags that a flag depends on, each after its own dependencies, and last the key of the flag
+ * itself. Returns an empty list if one of these flags is missing, if some of them depend on each other in a circle, or
+ * if there are more than `FLAG_CHAIN_MAX`.
  */
 function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string[] {
   const chain: string[] = []

@@ -16,8 +16,8 @@ const CONDITION_LISTS = ['groups', 'super_groups']
 const knownFaults = new WeakMap<JsonObject, readonly FilterFault[]>()
 
 /**
- * Returns the faults in the filters of a flag, in the order of the filters. A part that has not the shape of a filter
- * has no faults. Each pattern is compiled. The result is cached for the object.
+ * Returns the faults in the filters of a flag, in the order of the filters. Values that do not have the shape of a
+ * filter are skipped. Each pattern is compiled. The result is cached for the object `filters`.
  */
 export function flagFaults(filters: JsonObject): readonly FilterFault[] {
   const known = knownFaults.get(filters)

@@ -1,12 +1,12 @@
 /**
- * An immutable map. A new version with a few other entries is cheap to create, because it shares the entries of the old
- * one.
+ * An immutable map. A copy in which a few entries are changed is cheap to create, because it shares the other entries
+ * with the original.
  */
 import { LOOKUP_CHANGES_MAX } from './limits.ts'
 
 /**
- * The values by key, at one moment. A value in `#changes` takes precedence over the one in `#common`, and null there
- * means that the key was removed.
+ * A version of the map. `#common` is shared with other versions, and `#changes` contains the entries that are different
+ * in this version. In `#changes`, null means that the key was removed.
  */
 export class FlagLookup<Key, Value> {
   readonly #common: ReadonlyMap<Key, Value>
@@ -27,8 +27,8 @@ export class FlagLookup<Key, Value> {
   }
 
   /**
-   * Returns a lookup in which some keys have other values. A null value removes the key. The cost is linear in the
-   * changes so far, and occasionally in all entries.
+   * Returns a version of the map in which some keys have other values. A null value removes the key. The cost is linear
+   * in the number of entries that differ from `#common`. If there are too many, all entries are copied.
    */
   with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
     const all = new Map([...this.#changes, ...changes])

@@ -40,13 +40,13 @@ export class FlagOutcomes {
   readonly #flag: Flag
   readonly #known = new Map<string, FlagDecision>()
   /**
-   * The outcomes in which a condition matched, by the index of the condition and then by the index of the variant plus
-   * one. The index 0 means that there is no variant.
+   * The outcomes in which a condition matched. `#matches[2][0]` is for condition 2 without a variant, and
+   * `#matches[2][1]` for condition 2 with variant 0.
    */
   readonly #matches: (FlagDecision | undefined)[][] = []
   /**
-   * The outcomes in which no condition matched, by the index of the reported condition plus one. The index 0 means that
-   * there is no condition.
+   * The outcomes in which no condition matched, for each reason. The index 0 is for a flag without conditions, and the
+   * index 3 for a flag of which condition 2 is reported.
    */
   readonly #misses: Readonly<Record<Miss, (FlagDecision | undefined)[]>> = {
     no_condition_match: [],
@@ -123,7 +123,7 @@ export class FlagOutcomes {
     return this.#off(reason, index, { isEnabled: true, variant, payload })
   }
 
-  /** Creates an outcome. The flag is off, except for the members that `otherwise` replaces. */
+  /** Creates an outcome. It says that the flag is off, except for the members that `otherwise` replaces. */
   #off(
     reason: DecisionReason,
     conditionIndex: number | null,

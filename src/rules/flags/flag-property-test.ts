@@ -21,8 +21,8 @@ import { UNREAD_VALUE } from './property-lookup.ts'
 /** The number of UTF-16 units that a test may read without being charged. Nearly all properties are shorter. */
 const FREE_UNITS = 256
 /**
- * The test of a property costs one unit of the budget for this number of UTF-16 units. Searching them takes at most as
- * long as one unit of a pattern.
+ * For each group of this number of UTF-16 units in a property, a test is charged one unit of the budget. Searching so
+ * many units takes at most as long as one unit of a pattern.
  */
 const UNITS_PER_CHARGE = 8
 /** The operators that only ask whether the property exists. */
@@ -48,10 +48,11 @@ const FLAGS: FilterDialect = {
 }
 
 /**
- * Returns the test of a filter. `operator` and `value` are the members of the stored filter, and `timezone` is the zone
- * of dates without a zone. An unknown operator or a missing value never passes. This function never throws. The test
- * throws `EvaluationFailure` if the patterns and long texts of the request have used up their budget. If there is a
- * pattern, it costs as much as `compilePattern`.
+ * Returns the test of a filter. This function never throws. `operator` and `value` are the members of the stored
+ * filter, and `timezone` is the zone of dates without a zone. With an unknown operator, or without a value that the
+ * operator needs, nothing passes. A pattern is compiled at once; see `compilePattern` for the cost. The test throws
+ * `EvaluationFailure` if the property is too large, or if the patterns and long texts of the request have used up their
+ * budget.
  */
 export function flagPropertyTest(
   operator: unknown,
@@ -92,8 +93,8 @@ function isTooLarge(value: object): boolean {
 }
 
 /**
- * Counts the values within `value` and subtracts them from `left`. A negative result means that there are more than
- * `left`. The count then stops.
+ * Returns `left` minus the number of values within `value`. Counting stops as soon as the result is negative, which
+ * means that there are more than `left` values.
  */
 function valuesLeft(value: unknown, left: number): number {
   let rest = left

@@ -43,8 +43,8 @@ export function changesOfFlags(
 }
 
 /**
- * Returns whether two records of a flag are the same. The filters are not compared: every change by a client raises the
- * version.
+ * Returns whether two records of a flag are the same. The filters need not be compared, because every change by a
+ * client raises the version.
  */
 export function isSameRecord(before: Flag, now: Flag): boolean {
   if (before === now) return true

@@ -84,8 +84,9 @@ function relativeMoment(text: string, nowMs: number): number | null {
 }
 
 /**
- * Goes back a number of months or years, step by step. If a month does not have the day, the last day of that month is
- * taken, and the following steps continue from this day.
+ * Goes back a number of months or years, one step at a time. If a month is too short, a step ends on its last day, and
+ * the next step begins there. For example, two months before 31 March is 28 January, because the first step ends on 28
+ * February.
  */
 function monthsBefore(timeMs: number, steps: number, monthsOfStep: number): number {
   let wall = wallOfUtc(timeMs)

@@ -1,12 +1,12 @@
-/** The group type whose groups have the values of a flag in place of persons. */
+/** Finds out whether a flag is decided for persons or for the groups of one type. */
 import { type JsonObject, objectsOf } from '../../base/json.ts'
 import { FLAG_GROUP_INDEX_MAX } from './limits.ts'
 
 const NAME = 'aggregation_group_type_index'
 
 /**
- * Returns the index of the group type for whose groups a flag is decided, or null if it is decided for persons. Returns
- * undefined if its conditions have different group types, or if an index is invalid.
+ * Returns the index of the group type if a flag is decided for groups, or null if it is decided for persons. Returns
+ * undefined if the conditions of the flag have different group types, or if an index is invalid.
  */
 export function groupTypeOf(filters: JsonObject): number | null | undefined {
   const common = filters[NAME] ?? null

@@ -8,8 +8,8 @@ import { SLOT_NAMES, SLOT_OF } from '../persons/automatic-properties.ts'
 /** Returns the property that filters read if the property `key` is missing, or null if there is none. */
 export function standInFor(key: string): string | null {
   const slot = SLOT_OF.get(key) ?? 0
-  // Odd slots are the initial properties, and the slot before each is the latest value. `utm_name` was added later than
-  // the others and stands in for nothing.
+  // Each odd slot is an initial property, and the slot before it contains the latest value. `utm_name` was added later
+  // than the others, and filters never read it instead of `$initial_utm_name`.
   const current = slot % 2 === 0 ? undefined : SLOT_NAMES[slot - 1]
   return current === undefined || current === 'utm_name' ? null : current
 }

@@ -1,6 +1,6 @@
 /**
- * Two values for the lookups of decisions: properties that are already in memory, and the marker for values that are
- * too large to be compared.
+ * Parts of the property lookups of decisions: a lookup in an object, and the marker for a value that is too large to be
+ * compared.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { PropertyLookup } from './types.ts'

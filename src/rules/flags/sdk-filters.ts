@@ -24,8 +24,8 @@ const FILTER_MEMBERS: readonly string[] = [
   'dependency_chain',
 ]
 /**
- * The members of a filter for which all SDKs answer false or ask the server. They replace the members of a filter
- * without a value, because such a filter never matches.
+ * Members of a filter for which all SDKs answer false or ask the server. A filter that needs a value and has none gets
+ * these members, because it never matches on the server.
  */
 const NEVER_MATCHES = { operator: 'exact', value: [] } as const
 

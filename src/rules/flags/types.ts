@@ -69,8 +69,8 @@ export interface FlagSet {
 }
 
 /**
- * The data of a project that the rules about changes of flags read: its flags, and the objects that flags may refer to.
- * The module that stores flags implements it.
+ * The data of a project that is needed to check a change of a flag: the flags of the project, and the objects that
+ * flags may refer to. The module that stores flags implements this interface.
  */
 export interface FlagRepository {
   /** All flags that are not deleted. */

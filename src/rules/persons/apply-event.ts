@@ -10,13 +10,14 @@
  *
  * - Person: for each person number, its uuid, created_at, is_identified, version and properties. The properties are
  *   stored as the text of `PropertyTable.toJson`, so that their exact length is known when they are read again.
- * - Owner: for each distinct ID number, the person number and the log position since which it applies. A flag next to
- *   it says "used without a person"; it is read only for a distinct ID number without a person. An event belongs to the
- *   current owner of its distinct_id, unless the event is older than that position (its person was deleted).
+ * - Owner: for each distinct ID number, the number of the person that owns it, and the log position since which the
+ *   person owns it. An event belongs to the current owner of its distinct_id, unless the event is older than that
+ *   position. Then the person of the event was deleted. For a distinct ID number without a person, a flag says whether
+ *   personless events have used it.
  * - Ids: for each person number and index, a distinct ID number, in the order of linking. A merge appends the ids of
  *   the other person.
  * - Uuid: for each uuid, a person number, also for persons that were merged or deleted. A uuid is never assigned twice,
- *   and a reference to such a uuid finds no person.
+ *   and the uuid of a merged or deleted person finds no person.
  * - The person number that was assigned last.
  * - Group types: a list of at most five. A deleted type leaves a gap that a new type fills. Events keep `$group_0` to
  *   `$group_4`.
@@ -25,8 +26,8 @@
  *   change, so person number and version identify a state of the properties. After a merge the version is higher than
  *   both versions before.
  *
- * Persons and groups are changed in place. Each object that `update` named is written once, however many events changed
- * it. After a failed transaction, the changed objects must be read again.
+ * Persons and groups are changed in place. Each object that was passed to `update` is written once, however many events
+ * changed it. After a failed transaction, the changed objects must be read again.
  */
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
@@ -202,8 +203,8 @@ function areLegal(step: Step, otherId: string): boolean {
 }
 
 /**
- * Merges the persons of two different ids. Neither may be an id that must never be merged (joined-ids.ts). `target` is
- * the person of the event's distinct_id. It is the person that remains, even if it is the younger one.
+ * Merges the persons of two different ids. The caller has checked that both ids may be merged (joined-ids.ts). `target`
+ * is the person of the event's distinct_id. It is the person that remains, even if it is the younger one.
  */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
   const { event, repository } = step
@@ -251,8 +252,8 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   // The merge comes first, because it may fail while it reads.
   repository.merge(target, source)
   const isHistorical = context.isHistorical === true
-  // During an import, `target` may only have values from imported events while `source` has values from live events.
-  // Then the values of `source` win.
+  // During an import, `target` may have been changed by imported events only, and `source` also by live events. Then
+  // the values of `source` take precedence.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
   const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
   const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)

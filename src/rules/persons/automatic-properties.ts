@@ -66,7 +66,8 @@ export const SLOT_OF: ReadonlyMap<string, number> = new Map(
 )
 
 /**
- * For each event property that is copied automatically, the slot of its latest value. `$os_name` stands in for `$os`.
+ * For each event property that is copied automatically, the slot of its latest value. If an event has no `$os`, its
+ * `$os_name` is copied instead.
  */
 export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
   ...PROPERTIES.map((name, index): [string, number] => [name, index * 2]),
@@ -93,8 +94,8 @@ export function isSystemSlot(slot: number): boolean {
 /**
  * Returns the properties of a stored event as a reader sees them: a new object in which `$set` and `$set_once` also
  * contain the automatic entries, which are never stored. An entry that the client sent takes precedence over an
- * automatic one. Personless events and `$groupidentify` get no automatic entries. Applying it twice changes nothing
- * more.
+ * automatic one. Personless events and `$groupidentify` get no automatic entries. Calling this function again on its
+ * result adds nothing.
  */
 export function expandProperties(
   properties: JsonObject,

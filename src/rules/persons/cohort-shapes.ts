@@ -52,13 +52,19 @@ export interface CohortCalculation {
   readonly revision: number
   /** How often a calculation of the members was requested. */
   readonly requests: number
-  /** How many of these requests the last calculation has answered. */
+  /**
+   * The number of requests when the last finished calculation began. If it is less than `requests`, the members must be
+   * calculated again.
+   */
   readonly answered: number
   /** The moment for which the members were calculated. Null if they were not calculated yet with this rule. */
   readonly calculatedAt: string | null
   /** The time of the last calculation, even if it failed, in milliseconds since 1970. 0 if there was none. */
   readonly triedAtMs: number
-  /** How many calculations have failed since the last successful one, and the error of the last one. */
+  /**
+   * The number of failed calculations since the last successful one. `error` is the message of the last calculation, or
+   * null if it did not fail.
+   */
   readonly errors: number
   readonly error: string | null
 }
@@ -95,8 +101,8 @@ export function areMembersStored(cohort: Pick<CohortRecord, 'isStatic' | 'filter
 }
 
 /**
- * Returns the state of the calculation after a cohort got a new rule. Returns undefined if the members need not be
- * calculated.
+ * Returns the state of the calculation after a cohort got a new rule. Returns undefined if neither this rule nor an
+ * earlier one filters on behavior.
  */
 export function calculationOfRule(
   filters: FilterGroup | null,

@@ -11,13 +11,13 @@ import type { GroupTypeChange, GroupView } from './group-shapes.ts'
 import type { PersonReference, PersonView } from './person-queries.ts'
 
 /**
- * An explicit change that a user requests. It goes through the log in order with the events. When its result is known,
- * every read sees the change.
+ * An explicit change that a user requests. It goes through the log in order with the events. Once the caller has the
+ * result, every read returns the changed data.
  */
 export type PersonCommand =
   /**
-   * The routes PATCH and update_property: acts like an event with `$set` on the first distinct_id, and adds an activity
-   * entry.
+   * Used by the routes PATCH and update_property. Acts like an event with `$set` on the first distinct_id of the
+   * person, and adds an activity entry.
    */
   | {
       readonly kind: 'set_properties'
@@ -53,7 +53,7 @@ export type PersonCommand =
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
   /**
    * Creates a cohort. If `needsMembers` is true and none of the persons in the command exists, nothing is created. In
-   * `update_cohort`, nothing is changed then.
+   * the same case, `update_cohort` changes nothing.
    */
   | {
       readonly kind: 'create_cohort'
@@ -66,12 +66,12 @@ export type PersonCommand =
       readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
       readonly needsMembers?: boolean
     }
-  /** Requests that the members of a cohort are calculated. Nothing happens if they need not be calculated. */
+  /** Requests a calculation of the members of a cohort. Nothing happens if the cohort has no filter on behavior. */
   | { readonly kind: 'count_cohort'; readonly id: number }
   /**
-   * Stores changes of the calculated members of a cohort, unless its rule has changed since `revision`. If there are
-   * many changes, they come in several commands, and the last one has an `end`. For a static cohort, `revision` and
-   * `end` are null.
+   * Stores changes of the calculated members of a cohort, unless the rule of the cohort has changed since `revision`.
+   * Many changes are split into several commands, of which only the last one has an `end`. For a static cohort,
+   * `revision` and `end` are null.
    */
   | {
       readonly kind: 'set_cohort_members'

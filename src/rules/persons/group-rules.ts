@@ -69,8 +69,8 @@ export function setGroupProperties(
 /**
  * Creates or updates the group that a `$groupidentify` event describes. Its properties are merged one by one, and
  * `created_at` becomes the earliest known moment. If live events have already described the group, an event of an
- * import only adds missing properties. Nothing changes if the type or the key is unusable, or if the project already
- * has the maximum number of types. Returns `refused` if the group would become too large; it then keeps its old
+ * import only adds missing properties. Nothing changes if the type or the key is unusable, or if the type is new and
+ * the project accepts no more types. Returns `refused` if the group would become too large; it then keeps its old
  * properties.
  */
 export function identifyGroup(

@@ -68,8 +68,8 @@ function withoutQuotes(id: string): string {
 }
 
 /**
- * Returns an id as text. It is cut in the same way as a distinct_id, because otherwise the two would never be equal.
- * Objects and arrays become the text that faulty clients make of them.
+ * Returns an id as text. A long text is cut in the same way as a distinct_id. Otherwise, the id would never be equal to
+ * the distinct_id that was stored for it. Objects and arrays become `[object Object]`, as faulty clients write them.
  */
 function idText(id: unknown): string {
   if (typeof id === 'string') return cutPoints(id, DISTINCT_ID_POINTS_MAX)

@@ -6,8 +6,8 @@
  */
 export const ILLEGAL_ID_UNITS_MAX = 19
 /**
- * The largest number of positions within an event for which the property table remembers which property was there last.
- * Names at later positions are looked up each time.
+ * The number of positions in an event for which the property table caches the property that was last seen there. Names
+ * at later positions are looked up each time.
  */
 export const TABLE_SEEN_KEYS_MAX = 64
 /** The largest number of property names whose JSON is cached. Beyond it, the cache is cleared. */

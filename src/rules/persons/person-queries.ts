@@ -30,8 +30,8 @@ export interface PersonListQuery {
   /** The value that the property `email` must have. */
   readonly email?: string
   /**
-   * A text to search for. The property `email` must contain it (ignoring case), or it must be a distinct_id or the uuid
-   * of the person.
+   * A text to search for. It must occur in the property `email` (ignoring case), or be a distinct_id or the uuid of the
+   * person.
    */
   readonly search?: string
   readonly properties?: FilterGroup
@@ -77,7 +77,7 @@ export interface ActivityPage {
   readonly results: readonly ActivityView[]
 }
 
-/** One point of a timeline: an event after which the crucial properties have these values. */
+/** One point of a timeline: an event after which the properties `crucialKeys` of the query have these values. */
 export interface TimelinePoint {
   readonly timestamp: string
   readonly properties: Readonly<Record<string, unknown>>

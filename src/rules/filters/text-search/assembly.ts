@@ -1,9 +1,10 @@
 /**
- * Finds a text in bytes, ignoring case, 16 positions at a time. AssemblyScript, compiled to WebAssembly with SIMD;
- * `text-search.ts` is its only caller.
+ * Finds a text in bytes, ignoring case, 16 positions at a time. The module is AssemblyScript, compiled to WebAssembly
+ * with SIMD. `text-search.ts` is its only caller.
  *
- * Memory: NEEDLE, the bytes of the needle in lower case, then in the other case, then 1 for each byte that begins a
- * character; all three have `length` bytes. The searched bytes lie behind them, with 16 readable bytes after their end.
+ * Memory: at NEEDLE, three tables of `length` bytes follow each other. The first contains the needle in lower case, the
+ * second the needle in the other case, and the third a 1 for each byte that begins a character and a 0 for all others.
+ * The bytes to search come after the tables, followed by 16 more readable bytes.
  */
 
 const NEEDLE: usize = 1024

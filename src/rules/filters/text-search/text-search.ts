@@ -1,10 +1,11 @@
 /**
- * Searches bytes for a text, ignoring case. A WebAssembly module compares 16 positions at once, at the same speed for
- * short and long texts and from the first call on: V8 optimizes a loop only after it has run for a while, and a query
- * is often the first one of its thread. docs/decisions/051-search-in-webassembly.md compares the alternatives.
+ * Searches bytes for a text, ignoring case. A WebAssembly module compares 16 positions at once. It is equally fast for
+ * short and long texts, and from the first call on. In contrast, V8 optimizes a loop in JavaScript only after the loop
+ * has run for a while, and a query is often the first one of its thread. docs/decisions/051-search-in-webassembly.md
+ * compares the alternatives.
  *
- * The module reads only its own memory, so the bytes are copied there in chunks. A chunk usually contains the values
- * that are searched next, too, and is then used again:
+ * The module reads only its own memory, so the bytes are copied there in chunks. A chunk usually also contains the
+ * values that are searched next, so it is used again:
  *
  *   bytes     "first value","second value","third va...
  *   chunk     [----------------------------------]
@@ -20,9 +21,11 @@ import { NEEDLE_BYTES_MAX, SEARCH_CHUNK_BYTES } from '../limits.ts'
 const NEEDLE = 1024
 const TEXT = NEEDLE + 3 * NEEDLE_BYTES_MAX
 
-/** Common bytes of texts, the most common one first. All other bytes are rarer. */
+/** Common bytes of texts, the most common one first. All other bytes of ASCII are rarer. */
 const COMMON = Buffer.from(' etaoinsrhldcumfpgwybvk,."\\')
-/** The rank of the first byte, and the rank of the other bytes, of a character beyond ASCII; see `rankOf`. */
+/**
+ * The ranks of the bytes of a character beyond ASCII: the rank of its first byte, and of each other byte. See `rankOf`.
+ */
 const RANK_LEAD = COMMON.length
 const RANK_CONTINUATION = 8
 

@@ -1,8 +1,8 @@
 /**
- * Finds the characters that `toLowerCase` turns into a given character. The lower case of a character is nearly always
- * one character, which does not depend on the text around it. `upperForms` returns these characters. There are two
- * exceptions, which `formWithContext` returns: U+0130 becomes two characters, and the capital sigma becomes a different
- * small sigma at the end of a word than elsewhere.
+ * Finds the characters that `toLowerCase` turns into a given character, such as `K` and the Kelvin sign for `k`.
+ * `upperForms` returns the characters whose lower case is always exactly the given one. There are two exceptions, which
+ * `formWithContext` returns: U+0130 becomes two characters, and the capital sigma becomes a different small sigma at
+ * the end of a word than elsewhere.
  */
 
 const BLOCK = 256
@@ -26,7 +26,8 @@ const KELVIN = '\u212a'
 let table: Map<string, string[]> | undefined
 
 /**
- * Returns the characters, other than the given lower-case one, that `toLowerCase` turns into it wherever they stand.
+ * Returns the other characters that `toLowerCase` turns into the given lower-case character, wherever they stand in a
+ * text.
  */
 export function upperForms(character: string): readonly string[] {
   if (character.charCodeAt(0) >= ASCII_END) {
@@ -38,7 +39,10 @@ export function upperForms(character: string): readonly string[] {
   return character === 'k' ? [capital, KELVIN] : [capital]
 }
 
-/** Returns the character that `toLowerCase` turns into this one only in some contexts, or undefined. */
+/**
+ * Returns U+0130 or the capital sigma if its lower case may contain `character`. Returns undefined for other
+ * characters.
+ */
 export function formWithContext(character: string): string | undefined {
   return CONTEXT.get(character)
 }

@@ -5,7 +5,10 @@
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { PLAN_SENTENCE_UNITS_MAX } from '../limits.ts'
 
-/** The members of filters for which this file has functions of their own. All others get the same general sentence. */
+/**
+ * The members of `filters` for which this file has functions of their own. A change of any other member is described by
+ * the same general sentence.
+ */
 const DESCRIBED: readonly string[] = ['groups', 'multivariate', 'payloads']
 const NAMES: Readonly<Record<string, string>> = {
   name: 'Description',

@@ -131,7 +131,8 @@ function checkVariantStructure(multivariate: unknown): void {
     if (typeof key !== 'string' || key === '') {
       throw invalid('needs a text that is not empty as `key` of every variant')
     }
-    // Payloads are stored under the key of their variant, and clients lose a JSON member that is named `__proto__`.
+    // Payloads are stored in an object with the keys of the variants, and clients lose a member with the name
+    // `__proto__`.
     if (key === '__proto__')
       throw invalid('may not have a variant named `__proto__`. Choose another key')
     if (keys.has(key)) throw invalid(`names the variant ${JSON.stringify(key)} twice`)
@@ -247,7 +248,7 @@ function checkProperty(property: JsonObject, repository: FlagRepository): void {
     return
   }
   if (type === 'flag') return
-  // The time and the zone only decide which moment a date means. Here it only matters whether the value is a date.
+  // Only checks that the value is a date. The moment that the date means does not matter, so any time and zone will do.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `needs a date such as 2024-01-31 or -7d for ${where}`)
   }

@@ -138,7 +138,8 @@ export function statusOf(flag: Flag, nowMs: number): FlagStatus {
 }
 
 /**
- * Returns the only condition of a flag, if it has no filters and concerns persons. Returns null for every other flag.
+ * Returns the condition of a flag that has only one, if this condition has no filters and concerns persons. Returns
+ * null for every other flag.
  */
 function simpleCondition({ filters }: Flag): JsonObject | null {
   const [condition, ...others] = conditionsOf(filters)

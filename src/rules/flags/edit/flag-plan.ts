@@ -180,8 +180,9 @@ class PlannedRepository implements FlagRepository {
       const missing = dependenciesOfPortable(flag).filter(isMissing)
       if (flag['deleted'] !== true && missing.length > 0) needs.set(key, missing)
     }
-    // A flag that needs no other flag of the list leads into no circle, so it is removed. This is repeated until
-    // nothing changes. Each flag that remains leads into a circle, whichever of its dependencies is followed.
+    // A flag that needs no other flag of the list is not part of a circle and depends on none, so it is removed. This
+    // is repeated until nothing changes. Each remaining flag then needs another remaining flag, so following the needs
+    // of any flag ends in a circle.
     for (;;) {
       const rest = new Map<string, readonly string[]>()
       for (const [key, keys] of needs) {
@@ -197,7 +198,7 @@ class PlannedRepository implements FlagRepository {
     })
     const reasons = new Map<string, string>()
     for (const key of needs.keys()) {
-      // The flag may have other faults besides the circle, such as an unknown cohort. Its text reports them too.
+      // The flag may have other faults besides the circle, such as an unknown cohort. The reason names them too.
       const { faults } = bodyOfPortable(byKey.get(key) ?? {}, known)
       reasons.set(key, `${[...faults, circleText(key, circleFrom(key, needs))].join('. ')}.`)
     }

@@ -42,8 +42,7 @@ export interface ReadFlag {
 }
 
 /**
- * Returns a flag in the form of a file. A reference stays a number if several objects have the name of the object that
- * it refers to.
+ * Returns a flag in the form of a file. A reference to an object stays a number if other objects have the same name.
  */
 export function portableFlag(flag: Flag, set: FlagSet): JsonObject {
   const own: JsonObject = {
@@ -208,8 +207,8 @@ function storedFilters(filters: JsonObject, names: NamedObjects, faults: string[
 }
 
 /**
- * Returns filters in which `holderOf` has replaced each object that may contain a group type (the filters and each
- * condition), and `propertyOf` each property filter.
+ * Returns a copy of filters with changes: `holderOf` replaces the filters themselves and each condition, because they
+ * may contain a group type, and `propertyOf` replaces each property filter.
  */
 function changedFilters(
   filters: JsonObject,

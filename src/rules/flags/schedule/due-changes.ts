@@ -102,7 +102,8 @@ export function afterExecution(change: ScheduledChange, nowMs: number): Schedule
 
 /**
  * Returns the time at which a step of a ramp is due. `before` is the step before it, which was made at `madeAtMs`. If
- * that was later than planned, this step is delayed too, so that each step lasts as long as planned.
+ * `before` was made later than planned, this step is delayed too, so that the flag keeps the percentage of `before` as
+ * long as planned.
  */
 export function stepDueAt(
   step: Pick<RampStep, 'atMs' | 'afterMs'>,

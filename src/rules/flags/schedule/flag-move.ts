@@ -62,8 +62,8 @@ function withPercentage(flag: Flag, index: number, percentage: number | null): J
 }
 
 /**
- * Returns the parts of a condition by which a ramp notices that somebody has changed it. Returns null if the flag has
- * no such condition.
+ * Returns the parts of a condition that a ramp compares to find out whether somebody has changed the condition. Returns
+ * null if the flag has no such condition.
  */
 export function conditionOf(flag: Flag, index: number): RampCondition | null {
   const group = objectsOf(flag.filters['groups'])[index]

@@ -12,7 +12,7 @@ const NAME = '$feature_flag_guard_triggered'
 /** The event belongs to no user, but every event needs a `distinct_id`. */
 const DISTINCT_ID = 'tenrec'
 
-/** An event that is stored with the change until it is in the log. */
+/** An event that is stored when a ramp is stopped, until the event has been written to the log. */
 export interface GuardEvent {
   readonly projectId: number
   /** The number of the record in its table. */
@@ -39,7 +39,7 @@ export interface StoppedRamp {
   readonly reason: string
 }
 
-/** Returns the properties of the event that say what the guard saw. */
+/** Returns the properties of the event that contain the result of the guard. */
 export function seenProperties(look: GuardLook): JsonObject {
   const { event, worse, tolerance, value, control, treatment, bound } = look
   return {

@@ -1,7 +1,7 @@
 /**
- * Decides whether the guards of a ramp are violated. A guard compares persons who got the flag with persons who did
- * not, since the last step of the ramp. The percentage is constant between two steps, so both groups lived under the
- * same conditions. The bound that is computed stays valid however often the guard is checked
+ * Decides whether the guards of a ramp are violated. A guard compares the persons who got the flag since the last step
+ * of the ramp with the persons who did not. The percentage is constant between two steps, so both groups can be
+ * compared. However often the guard is checked, the computed bound of the difference stays valid
  * (rules/experiments/always-valid.ts).
  */
 import { type GuardBound, guardBound } from '../../experiments/always-valid.ts'
@@ -91,10 +91,10 @@ export function lookAtGuard(
 }
 
 /**
- * Adds one person with the event and one without it to a group. Otherwise a group in which nobody has an error would
- * have no variance. The groups become more alike, so that errors are found a little later. Source: A. Agresti and B.
- * Caffo, 2000, Simple and Effective Confidence Intervals for Proportions and Differences of Proportions Result from
- * Adding Two Successes and Two Failures, The American Statistician 54.
+ * Adds one person with the event and one without it to a group. Otherwise, a group in which nobody has the event would
+ * have no variance. The two additional persons make the groups more alike, so a violation is found a little later.
+ * Source: A. Agresti and B. Caffo, 2000, Simple and Effective Confidence Intervals for Proportions and Differences of
+ * Proportions Result from Adding Two Successes and Two Failures, The American Statistician 54.
  */
 function smoothed({ persons, converted }: ProportionSample): ProportionSample {
   return { persons: persons + 2, converted: converted + 1 }

@@ -39,11 +39,12 @@ export interface ScheduleRequest {
   readonly state?: 'running' | 'halted'
 }
 
-/** For a scheduled change that is copied from another flag: facts that its creation depends on. */
+/** Additional input for the creation of a scheduled change that is copied from another flag. */
 export interface ScheduleCopy {
   /**
-   * The id of the newest scheduled change that the flag had when the caller checked that the copy is not scheduled yet,
-   * or 0. If the flag has a newer one by now, nothing is created, because the newer one may be the same change.
+   * The id of the newest scheduled change of the flag, or 0 if it had none, at the time when the caller found that the
+   * flag does not have the copy yet. If the flag has a newer change by now, nothing is created, because that change may
+   * be the copy.
    */
   readonly newestId: number
   /** The time from which a recurring change counts its intervals. If absent, they count from the first execution. */

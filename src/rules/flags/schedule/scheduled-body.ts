@@ -9,7 +9,7 @@ import type { Ramp, ScheduledChange } from './scheduled-change.ts'
 export interface ScheduledContext {
   /** The user who created the change, in the form in which answers show users. */
   readonly createdBy: unknown
-  /** The results of the guards of a ramp when this machine last looked at them. */
+  /** The results of the last check of the guards of a ramp on this machine. */
   readonly looks: { readonly atMs: number; readonly results: readonly GuardLook[] } | null
 }
 

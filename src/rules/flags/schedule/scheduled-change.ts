@@ -43,8 +43,8 @@ export interface RampStep {
 }
 
 /**
- * A guard of a ramp: the share of persons with the flag who have an event may change in the worse direction only within
- * a tolerance.
+ * A guard of a ramp. It compares the share of persons who have an event, with the flag and without it. The guard is
+ * violated if the share with the flag is worse by more than a tolerance.
  */
 export interface RampGuard {
   readonly event: string
@@ -53,7 +53,7 @@ export interface RampGuard {
   readonly tolerance: number
 }
 
-/** The parts of a condition by which a ramp notices that a person has changed the condition. */
+/** The parts of a condition that a ramp compares to find out whether a person has changed the condition. */
 export interface RampCondition {
   readonly rolloutPercentage: number | null
   /** The filters of the condition as JSON. */
@@ -70,7 +70,10 @@ export interface Ramp {
   readonly steps: readonly RampStep[]
   readonly guards: readonly RampGuard[]
   readonly onBreach: 'halt' | 'turn_back'
-  /** The condition as the ramp found it or last left it. If it is different now, a person has changed it. */
+  /**
+   * The condition as it was when the ramp was created or resumed, or after its last step. If the condition is different
+   * now, a person has changed it.
+   */
   readonly expected: RampCondition
   /** The state of the flag before the first step. The ramp restores it if it turns back. */
   readonly before: { readonly rolloutPercentage: number | null; readonly isActive: boolean }
@@ -129,14 +132,16 @@ export interface GuardVerdict {
   readonly reason: string
   /** The UUID of the event about the decision. Null: no event is stored. */
   readonly uuid: string | null
-  /** The properties of that event that say what the guard saw (`guard-event.ts`). */
+  /** The properties of that event that contain the result of the guard (`guard-event.ts`). */
   readonly seen: JsonObject
 }
 
 /** A request to make a change if it is due, or to stop a ramp. */
 export interface ScheduledMove {
   readonly id: number
-  /** The number of executions that the caller knows of. If it is no longer right, nothing is done. */
+  /**
+   * The number of executions when the caller read the change. If the change has another number now, nothing is done.
+   */
   readonly executions: number
   /** The reason to stop a ramp. Absent: the change is made if it is due. */
   readonly verdict?: GuardVerdict

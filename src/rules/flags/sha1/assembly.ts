@@ -67,8 +67,8 @@ export function hash(text: usize, textBytes: usize): void {
 }
 
 /**
- * Completes a message: it writes the text, the bit that ends a message, and the length after the prefix. Returns the
- * number of blocks.
+ * Completes a message: after the prefix, it writes the text, the bit that ends every message, zeros, and the length of
+ * the message. Returns the number of blocks.
  */
 function complete(lane: usize, text: usize, textBytes: usize): i32 {
   const message = MESSAGES + lane * MESSAGE_BYTES

@@ -19,24 +19,30 @@ const LANES = 4
  * too many bytes.
  */
 const ROOM_BYTES = MESSAGE_BYTES - 128
-/** The hash has 60 bits, which are 15 hexadecimal digits. The double nearest to 2^60 - 1 is 2^60. */
+/**
+ * The number by which hashes are divided. A hash has 60 bits, which are 15 hexadecimal digits, so the largest one is
+ * 2^60 - 1. The double nearest to it is 2^60.
+ */
 const HASH_END = 2 ** 60
 
 const encoder = new TextEncoder()
 const instance = new WebAssembly.Instance(
   new WebAssembly.Module(readFileSync(new URL('sha1.wasm', import.meta.url))),
 )
-// The exports are declared in assembly.ts, which a test compiles and compares.
+// assembly.ts declares these exports. A test compiles it and compares the result with sha1.wasm.
 const { memory, hash } = instance.exports as {
   readonly memory: WebAssembly.Memory
   readonly hash: (textOffset: number, textBytes: number) => void
 }
 const bytes = new Uint8Array(memory.buffer)
 const words = new Uint32Array(memory.buffer)
-/** The salts that can follow a text. Each has a buffer of its own with the text that was hashed last with it. */
+/**
+ * The salts that can follow a text. Each salt has a buffer of its own, which contains the last text that was hashed
+ * with this salt.
+ */
 const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
-/** Computes hashes. The hashed text begins with a prefix and ends with a salt. */
+/** Hashes texts, each between the same prefix and the same salt. */
 export class HashPrefix {
   /** The prefix whose hash of the same text will probably be needed next. It must have the same salt. */
   next: HashPrefix | null = null
