@@ -406,8 +406,8 @@ export class ScheduledChanges {
 }
 
 /**
- * Caches the scheduled changes that have not ended, and the events of guards that may not be in the log yet. The main
- * thread uses this cache to find out what is due.
+ * Caches the waiting changes (table `pending_changes`), and the events of guards that may not be in the log yet. The
+ * main thread uses this cache to find out what is due.
  */
 export class PendingChanges {
   readonly #environment: Environment

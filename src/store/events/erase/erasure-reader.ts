@@ -116,8 +116,8 @@ export class ErasureReader {
 
   /**
    * Estimates how many events the retention rules would remove: the rules in `given`, or the stored rules of the
-   * project if it is null. Retention skips damaged records, so the estimate skips them too, and `isComplete` is then
-   * false.
+   * project if `given` is null. Retention skips damaged records, so the estimate skips them too. If it had to skip any,
+   * `isComplete` is false.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
@@ -238,7 +238,7 @@ function takeOldest(
     if (distinctIds[row] !== 0 && matched?.[row] !== 1) staying.push(row)
   }
   const live = countLive(view)
-  // If all events of a segment were already removed, it has no bytes to release.
+  // If all events of the segment were already removed, the whole segment counts as released.
   const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
   const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
   const last = staying[count - 1]
