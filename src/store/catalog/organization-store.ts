@@ -66,13 +66,13 @@ export const SHARED_CATALOGUE = {
   open: (dataDir: string) => new StoredCatalogue(dataDir),
   /** Returns the position of the copy in the change log, or null if the catalogue is not shared. */
   place: readChangePlace,
-  /** Ends the sharing. The directory then belongs to a single machine. */
+  /** Stops sharing the catalogue in a data directory. The directory then belongs to a single machine. */
   leave: leaveShared,
   propose: proposeWrites,
   takeProposal,
   /**
-   * Sets the name of the cluster's warehouse and returns it; see `OrganizationStore.noteWarehouse`. Without `name`, it
-   * only returns the current name.
+   * Sets the name of the cluster's warehouse if it has none, and returns its name (see
+   * `OrganizationStore.noteWarehouse`). Without `name`, it only returns the current name.
    */
   async warehouse(dataDir: string, name?: string): Promise<string | null> {
     const store = new OrganizationStore(dataDir)
@@ -133,8 +133,8 @@ export class OrganizationStore {
   }
 
   /**
-   * Sets the name of the warehouse, or removes it if `name` is null. If the cluster already has another name, that name
-   * stays. Returns the resulting name.
+   * Sets the name of the cluster's warehouse, or removes the name if `name` is null. If the warehouse already has a
+   * name, `name` does not replace it. Returns the name after the call.
    */
   noteWarehouse(name: string | null): string | null {
     const known = this.warehouse
@@ -194,8 +194,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
   #memberships: readonly ProjectMembership[] = []
   /**
-   * For each user, the projects that the user may use. An entry is made when it is first needed, and every change
-   * clears all entries.
+   * For each user, the projects that the user may use. The entry of a user is created when it is first needed. When
+   * `refreshIfChanged` reads a change, it clears all entries.
    */
   #access = new Map<number, ProjectAccess>()
 
@@ -340,9 +340,10 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * Returns the rights of a console session. Returns null if the session is unknown or ended, if its key is revoked,
-   * replaced or expired, if its password was changed or removed, if its account was unlinked, or if its user is
-   * inactive. Costs one or two reads of the store.
+   * Returns the rights of a console session. Returns null if the session is unknown or has ended, or if its user is
+   * inactive. A session also ends if the user's proof for the login is no longer valid: the key was revoked, replaced
+   * or has expired, the password was changed or removed, or the account was unlinked. Costs one or two reads of the
+   * store.
    */
   consoleSession(token: string): SessionGrant | null {
     this.#environment.refresh()
@@ -467,7 +468,10 @@ function findByHash<Key extends { readonly hash: Buffer }>(
 
 const STATE = 'state'
 
-/** Reads the current version number of the environment at each call. Close it before the thread ends. */
+/**
+ * Reads at each call the version number of the environment `flags`, which changes of flags, projects, keys and users
+ * raise. Close it before the thread ends.
+ */
 export class FlagsVersion {
   readonly #environment: Environment
 

@@ -31,10 +31,10 @@ export class PasswordStore {
   }
 
   /**
-   * Sets the hash of a user's password, or removes the password if `hash` is null. The stored time of the change is
-   * always later than that of the previous change, even if the clock has gone back. `expectedAtMs` is the time of the
-   * password that the caller has checked, or null if there was none. Throws 400 `invalid_input` if the password has
-   * changed since then.
+   * Sets the hash of a user's password, or removes the password if `hash` is null. The new password's `setAtMs` is
+   * always later than that of the password that it replaces, even if the clock has gone back. If `expectedAtMs` is
+   * given, it is the `setAtMs` of the password that the caller has checked, or null if the user had none. Throws 400
+   * `invalid_input` if the password has changed since that check.
    */
   set(userId: number, hash: string | null, expectedAtMs?: number | null): StoredPassword | null {
     return this.#environment.save(() => {

@@ -26,7 +26,7 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore, refuseDevelopmentKey } from './key-store.ts'
 import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
 
-/** The keys that the first start creates, and the number of the project. */
+/** The keys that the first start creates, and the number of the project that it creates. */
 export interface FirstKeys {
   readonly projectId: number
   readonly projectKey: string

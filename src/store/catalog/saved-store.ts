@@ -1,7 +1,7 @@
 /**
  * Insights, dashboards, annotations, and the tokens with which they are shared. Every change is one durable
- * transaction. A change that is not allowed throws a `ServiceError` and changes nothing. The formats are in
- * saved-table.ts and dashboard-tiles.ts, and:
+ * transaction. A change that is not allowed throws a `ServiceError` and changes nothing. saved-table.ts and
+ * dashboard-tiles.ts describe how the objects are stored. The tokens have a table of their own:
  *
  * | table        | key                  | value                                     |
  * |--------------|----------------------|-------------------------------------------|

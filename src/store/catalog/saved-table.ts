@@ -24,9 +24,12 @@ import type { SavedNumber } from './directory-environment.ts'
 export interface SavedEnvironment {
   readonly clock: Pick<Clock, 'now'>
   table(name: FlagsTable): Table
-  /** Raises the counter with this name by one, and returns it as the number of a new object. */
+  /** Raises the counter with this name by one. Returns the new count, which is the number of a new object. */
   nextNumber(name: SavedNumber): number
-  /** Runs a change in a transaction. If the call is made within a transaction, the change becomes part of that one. */
+  /**
+   * Runs a change in a transaction. If the caller is already in a transaction, the change becomes part of that
+   * transaction.
+   */
   save<T>(action: () => T): T
 }
 
@@ -63,15 +66,18 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * Returns all objects of a project, in the order of their numbers, including deleted ones. The separate member is
-   * left out.
+   * Returns all objects of a project, in the order of their numbers, including deleted ones. The member that is stored
+   * in a separate table is left out.
    */
   all(projectId: number): Saved<Fields>[] {
     const records = jsonOf<Saved<Fields>>(this.#table, keysOf(projectId))
     return [...records].map(({ value }) => value)
   }
 
-  /** Returns an object with its separate member, also if it is deleted. Returns null if it does not exist. */
+  /**
+   * Returns a whole object, including the member in the separate table. Deleted objects are returned too. Returns null
+   * if there is no such object.
+   */
   get(projectId: number, id: number): Saved<Fields> | null {
     if (!isNumber(id)) return null
     const saved = getJson<Saved<Fields>>(this.#table, pairKey(projectId, id))
@@ -79,8 +85,8 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * Returns the object whose number the field `attr` of a request contains. Throws 400 `does_not_exist` if the object
-   * does not exist or is deleted.
+   * Returns the object with the number `id`, which a client has sent in the field `attr`. Throws 400 `does_not_exist`
+   * if the object does not exist or is deleted.
    */
   named(projectId: number, id: number, attr: string): Saved<Fields> {
     const saved = this.get(projectId, id)

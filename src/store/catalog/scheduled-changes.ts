@@ -1,8 +1,8 @@
 /**
- * Scheduled changes of flags. The change of the flag and the record that it was made are written in one transaction, so
- * a crash leaves either both or neither. The caller that executes a change says how often it was executed before. If
- * that number is no longer right, the execution is refused. So each execution happens only once, even if two machines
- * of a cluster try it at the same time.
+ * Scheduled changes of flags. A scheduled change is executed in one transaction: it changes the flag and records the
+ * execution, so a crash leaves either both or neither. The caller states how often the scheduled change was executed
+ * before. If that number is no longer right, the call changes nothing. So each execution happens only once, even if two
+ * machines of a cluster try it at the same time.
  *
  * | table             | key                     | value                                                      |
  * |-------------------|-------------------------|------------------------------------------------------------|
@@ -72,8 +72,8 @@ export interface ScheduledFlags {
   /** Changes a flag by the body of a PATCH request. Throws 400 before it writes anything. */
   change(context: FlagChangeContext, id: number, body: object): Flag
   /**
-   * Runs a change and stores its audit entry. If the entry does not yet contain the number of the changed object,
-   * `idOf` returns it.
+   * Runs a change and stores its audit entry. `idOf` returns the number of the changed object, for an entry that does
+   * not contain the number yet.
    */
   write<T>(context: FlagChangeContext, action: () => T, idOf: (result: T) => number): T
 }
@@ -115,8 +115,8 @@ export class ScheduledChanges {
 
   /**
    * Schedules a change. Throws 400 if the request is not valid, or if the flag does not accept the change in its
-   * present state. Throws 409 `conflict` if `copy` is given and another change of the flag was scheduled after the copy
-   * was compared with the flag's schedule.
+   * present state. `copy` is given for a change that is copied from another flag. The caller has compared the copy with
+   * the schedule of this flag. If a further change of this flag was scheduled since then, throws 409 `conflict`.
    */
   create(
     context: FlagChangeContext,
@@ -143,7 +143,10 @@ export class ScheduledChanges {
     )
   }
 
-  /** Modifies a scheduled change that has not ended. Throws 400 and 404 `not_found`. */
+  /**
+   * Modifies a scheduled change. Throws 400 if the change has ended or the request is not valid, and 404 `not_found` if
+   * there is no such change.
+   */
   modify(context: FlagChangeContext, id: number, request: ScheduleRequest): ScheduledChange {
     return this.#flags.write(
       context,
@@ -175,9 +178,9 @@ export class ScheduledChanges {
   }
 
   /**
-   * Makes a scheduled change that is due, or stops a ramp whose guards are violated, and stores an audit entry about
-   * it. If the flag does not accept the change, the scheduled change ends, and the reason is stored. Throws 503 after a
-   * failed write; the change then waits for the next attempt.
+   * Executes a scheduled change that is due, or stops a ramp whose guards are violated, and stores an audit entry about
+   * it. If the flag does not accept the change, the scheduled change ends or the ramp halts, and the reason is stored.
+   * Throws 503 if the write fails. The change then waits for the next attempt.
    */
   move(context: FlagChangeContext, move: ScheduledMove): Moved {
     const { projectId } = context
@@ -216,7 +219,10 @@ export class ScheduledChanges {
     if (this.#table('guard_events').doesExist(key)) this.#flags.write(context, remove, () => number)
   }
 
-  /** Returns the scheduled change if `move` is still to be made, or null. */
+  /**
+   * Returns the scheduled change to which `move` belongs. Returns null if `move` is not due, for example because
+   * another machine has already made it.
+   */
   #due({ projectId, nowMs }: FlagChangeContext, move: ScheduledMove): ScheduledChange | null {
     const change = this.get(projectId, move.id)
     if (change === null || change.executions !== move.executions) return null
@@ -323,8 +329,8 @@ export class ScheduledChanges {
   }
 
   /**
-   * Makes the change of the flag. Returns null, or the reason why the flag does not accept it. Throws if the write
-   * fails.
+   * Applies a scheduled change to its flag. Returns null, or the reason why the flag does not accept the change. Throws
+   * if the write fails.
    */
   #change(
     context: FlagChangeContext,
@@ -399,7 +405,10 @@ export class ScheduledChanges {
   }
 }
 
-/** The waiting changes and the events of guards in memory. The main thread uses it to know what is due. */
+/**
+ * Caches the waiting changes (table `pending_changes`), and the events of guards that may not be in the log yet. The
+ * main thread uses this cache to find out what is due.
+ */
 export class PendingChanges {
   readonly #environment: Environment
   #version = -1
@@ -410,15 +419,15 @@ export class PendingChanges {
     this.#environment = environment
   }
 
-  /** Returns the changes of all projects that have not been made yet. Costs one read if none of them has changed. */
+  /** Returns the waiting changes of all projects. Costs one read if the tables have not changed since the last call. */
   current(): readonly PendingChange[] {
     this.#refresh()
     return this.#changes
   }
 
   /**
-   * Returns the events of guards, of all projects, that may not be in the log yet. Costs one read if none of them has
-   * changed.
+   * Returns those guard events of all projects that may not be in the log yet. Costs one read if the tables have not
+   * changed since the last call.
    */
   guardEvents(): readonly GuardEvent[] {
     this.#refresh()

@@ -88,7 +88,7 @@ export class UserStore {
     return organization
   }
 
-  /** Sets the access level for flags that users without a role have. Removes the setting if `level` is null. */
+  /** Sets which access to flags users have if they have no role. Removes the setting if `level` is null. */
   setFlagAccess(level: FlagAccessLevel | null, userId: number | null): FlagAccessSetting | null {
     return this.#environment.change(() => {
       const organization = this.organization()

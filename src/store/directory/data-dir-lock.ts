@@ -50,8 +50,8 @@ interface Note {
 }
 
 /**
- * The description of a holder about which nothing is known: there is no note, or the note names a process that has
- * ended.
+ * Describes the process that has the lock if nothing is known about it: there is no note, or the note names a process
+ * that has ended.
  */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
@@ -90,9 +90,9 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
 
 /**
  * Locks a directory for a command that changes a store. If no daemon runs, the command has the lock until it calls the
- * returned function. If a daemon in this pid namespace has the lock, the command may use the store beside it, without a
- * lock. If any other process has the lock, throws `OperatorError`. If that process is a command, it waits up to 10 s
- * for its end before it throws.
+ * returned function. If a daemon in this pid namespace has the lock, or a process of an older version, the command may
+ * use the store at the same time, without a lock. If another command has the lock, waits up to 10 s for that command to
+ * end. Throws `OperatorError` if the lock is still taken then, or if any other process has it.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -119,7 +119,10 @@ export function lockHolder(dataDir: string): LockHolder | null {
   }
 }
 
-/** Takes the lock, or returns the process that has it. If that process will soon release the lock, it waits first. */
+/**
+ * Takes the lock. If another process has it, and will probably release it soon, waits for that first (see
+ * `patienceMs`). If the lock stays taken, returns the process that has it.
+ */
 async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | LockHolder> {
   const startedAtMs = SYSTEM_CLOCK.monotonic()
   for (;;) {

@@ -82,7 +82,10 @@ export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> 
 export const RESTORE_MARK = 'restoring'
 /** The folder in which a restore builds environments. It exists from the first to the last step of the restore. */
 export const RESTORE_NURSERY = '.restored'
-/** A file that exists while a store is being created: from before the first environment until `format` is written. */
+/**
+ * The *creation mark*: a file that exists while a store is being created. It is written before the first environment,
+ * and removed after `format` is written.
+ */
 export const CREATION_MARK = 'creating'
 
 const FORMAT_NAME = 'format'
@@ -116,9 +119,9 @@ export class DataDir {
   }
 
   /**
-   * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError`, with exit code 1
-   * if the directory is in use, cannot be written, or is on a network file system although that is not allowed, and
-   * with exit code 78 if the directory is damaged.
+   * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError` with exit code 1
+   * if the directory is in use or cannot be written, or if it is on a network file system and `isNetworkDiskAllowed` is
+   * false. The exit code is 78 if the directory is damaged.
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
@@ -207,7 +210,7 @@ export class DataDir {
  */
 export function requireStore(dataDir: string, name: PartName): string {
   const path = requireEnvironment(dataDir, name)
-  // If a file is missing or damaged, the code that opens it will report it.
+  // If another part is missing or damaged, skip the checks below: the code that opens that part reports the fault.
   if (PART_NAMES.every((each) => each === name || isSound(path, each))) {
     for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
     requireAgreement(path)
@@ -355,8 +358,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment and returns notes for the operator. Throws `OperatorError` if the environment is damaged, or
- * if it is missing although `isStore` is true.
+ * Checks one environment and returns notes for the operator. Throws `OperatorError` if the environment is damaged. A
+ * missing environment is an error only if `isStore` is true, that is, if the directory already contains a whole store.
  */
 export function checkEnvironment(
   path: string,
@@ -366,8 +369,8 @@ export function checkEnvironment(
   const file = join(path, name, DATA_NAME)
   const finding = inspectEnvironment(path, name, isStore)
   const isReadable = finding !== null && finding.kind !== 'damaged'
-  // If a command is writing at the same time, a sound list may look damaged for a moment. So a fault counts only if it
-  // is found twice.
+  // If a command is writing at the same time, a sound list of free pages may look damaged for a moment. So a fault
+  // counts only if the list looks damaged twice.
   const fault = isReadable && freeListFault(file) && freeListFault(file)
   if (typeof fault === 'string') throw damage(file, fault)
   switch (finding?.kind) {

@@ -33,8 +33,8 @@ const LMDB_LOCK_NAME = 'lock.mdb'
 const ATTEMPT_PAUSE_MS = 20
 
 /**
- * The locks that this process has taken. The key is the identity of the folder. A process takes each lock once and
- * keeps it until it ends.
+ * The locks that this process has taken, by the identity of the folder (`KernelLock.identity`). The process takes each
+ * lock once, and keeps the lock until the process ends.
  */
 const joined = new Map<string, KernelLock>()
 

@@ -16,9 +16,9 @@ export const LOCK_COMMAND_WAIT_MS_MAX = 10_000
  */
 export const LOCK_SILENCE_MS_MAX = 500
 /**
- * The largest number of attempts to register as a user of an environment. After the last one, the start fails. An
- * attempt fails while another process prevents it: for a moment if that process starts at the same time, until its end
- * if it is a command, and for longer if it is a daemon.
+ * The largest number of attempts to register as a user of an environment. After the last one, the start fails. Attempts
+ * fail while another process uses the environment in a way that excludes this one. A process that is just starting does
+ * so for a moment, a command until it ends, and a daemon for longer.
  */
 export const LOCK_ATTEMPTS_MAX = 75
 /**
@@ -26,5 +26,8 @@ export const LOCK_ATTEMPTS_MAX = 75
  * the last one, the command fails.
  */
 export const LOCK_ATTEMPTS_BESIDE_DAEMON_MAX = 10
-/** The time in which the helper process must take the lock. If it takes longer, the start fails. */
+/**
+ * The time in which the child process that locks a folder (`flock` or perl) must take the lock. If it takes longer, the
+ * start fails.
+ */
 export const LOCK_SPAWN_MS_MAX = 10_000

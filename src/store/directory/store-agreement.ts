@@ -36,8 +36,8 @@ export interface Disagreement {
 }
 
 /**
- * How far each part of the store is, as the part itself has recorded it, and how far the other parts were when `events`
- * was last written.
+ * How far the log and the flags are, as they have recorded it themselves. `witness` is how far `events` had seen both
+ * of them when `events` was last written.
  */
 export interface StoreClaims {
   readonly log: LogReach
@@ -47,9 +47,9 @@ export interface StoreClaims {
 
 /**
  * Compares the states that the parts of a store have recorded. `path` is absolute, and the data files must already have
- * been checked (lmdb-file.ts). Set `isAlone` if no process has the store open. The unprocessed blocks are then compared
- * with their checksums; log-inspection.ts says what that costs. Returns null if the parts agree. Throws `OperatorError`
- * if a file cannot be read at the moment. It writes nothing.
+ * been checked (lmdb-file.ts). Set `isAlone` if no other process has the store open. The checksums of the unprocessed
+ * blocks are then checked too; log-inspection.ts says what that costs. Returns null if the parts agree. Throws
+ * `OperatorError` if a file cannot be read at the moment. It writes nothing.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
@@ -109,8 +109,8 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
 }
 
 /**
- * Reads how far the parts are, as they have recorded it. Before it reads a file, it sets `place.file` to that file, so
- * that the caller can name the file in an error.
+ * Reads the positions and versions that the parts of the store have recorded. Before this function reads a file, it
+ * sets `place.file` to that file, so that the caller can name the file in an error.
  */
 function readClaims(path: string, place: { file: string }, isAlone: boolean): StoreClaims {
   const opened: { close(): Promise<void> }[] = []

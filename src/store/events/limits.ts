@@ -75,8 +75,8 @@ export const SCAN_SESSIONS_MAX = 1_000_000
  */
 export const SCAN_VALUES_KEPT_MAX = 64
 /**
- * The largest number of rows in a segment that scans keep open between queries. A larger segment is opened again when
- * another column is needed.
+ * If a segment has at most this number of rows, scans keep it open between queries. A larger segment is opened again
+ * when another column is needed.
  */
 export const SCAN_OPEN_ROWS_MAX = 2048
 /**

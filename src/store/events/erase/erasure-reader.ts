@@ -116,8 +116,8 @@ export class ErasureReader {
 
   /**
    * Estimates how many events the retention rules would remove: the rules in `given`, or the stored rules of the
-   * project if it is null. Retention skips damaged records, so the estimate skips them too, and `isComplete` is then
-   * false.
+   * project if `given` is null. Retention skips damaged records, so the estimate skips them too. If it had to skip any,
+   * `isComplete` is false.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)

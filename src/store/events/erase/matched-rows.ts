@@ -1,6 +1,6 @@
 /**
- * Finds the events of a segment that an erasure is about. The header is checked first. It excludes most segments, whose
- * columns are then not read.
+ * Finds the events of a segment that an erasure removes. The header of the segment is checked first. For most segments,
+ * the header shows that no event matches. Their columns are then not read.
  */
 import {
   type ErasureMatch,
@@ -11,7 +11,8 @@ import {
 import type { SegmentView } from '../format/segment-view.ts'
 
 /**
- * Returns an array with a 1 for each row of a segment that the erasure is about. Returns null if there is no such row.
+ * Returns an array with one element for each row of a segment: 1 if the erasure removes the row, otherwise 0. Returns
+ * null if the erasure removes no row.
  */
 export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
   const { firstSequence, firstTimestampMs, lastTimestampMs } = view.summary

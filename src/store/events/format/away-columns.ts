@@ -34,12 +34,15 @@ export interface MadeColumn {
 
 let source: ColumnSource | null = null
 
-/** Sets the object by which this thread reads columns that were moved to the warehouse. Null: it cannot read them. */
+/**
+ * Sets the object by which this thread reads columns that were moved to the warehouse. With null, the thread cannot
+ * read such columns.
+ */
 export function setColumnSource(columns: ColumnSource | null): void {
   source = columns
 }
 
-/** The group number in a part that was moved to the warehouse. No stored group has this number. */
+/** A part (`Part`) with this group number was moved to the warehouse. No stored group has this number. */
 const AWAY_GROUP = 0xffff
 
 /**

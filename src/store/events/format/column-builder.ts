@@ -1,8 +1,8 @@
 /**
  * One column of a segment that is being filled: which rows have a value, and which value each of them has. A column
- * starts as a *dictionary*, which has each value once. If nearly all of its first values differ, it continues as a
- * *plain* list, with one value for each row that has one. A column in which each value is the distinct_id of the row is
- * a *mirror*, and needs no values at all:
+ * starts as a *dictionary*, which contains each distinct value once. If nearly all of its first values differ, the
+ * column continues as a *plain* list, which contains the values of the rows one after another. If each value is the
+ * distinct_id of its row, the column is a *mirror*, and needs no values at all:
  *
  *   row                  0         1         2         3
  *   value                Chrome    Firefox   (none)    Chrome
@@ -25,7 +25,7 @@ import { PlainValues } from './plain-values.ts'
 import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
 import { valueBytes } from './value-bytes.ts'
 
-/** A column with fewer distinct values than this stays a dictionary for now. With more, it may become a plain list. */
+/** When a dictionary gets this number of distinct values, it may become a plain list (see `#isNearlyUnique`). */
 const PLAIN_DECISION_VALUES = 256
 /**
  * A dictionary becomes a plain list if the list is hardly larger: if it has at most 9/8 as many values, and at most 9/8
@@ -51,18 +51,18 @@ export class ColumnBuilder {
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
   /**
-   * For each code that the kernel has given to a value: the position of the value in `#values`, or 0 if the code is new
-   * here.
+   * For each code that the kernel has given to a value: the position of the value in `#values`, or 0 if the code has
+   * not occurred in this column yet.
    */
   #idsByCode: Uint16Array = NO_IDS
-  /** All codes from this number on are new here, so they need not be looked up. */
+  /** No code from this number on has occurred in this column, so the rest of `#idsByCode` is all zeros. */
   #codesEnd = 0
   /**
    * The memory that this column shares with the kernel. The kernel finds `ids`, `#idsByCode` and `#state` in it. Null
    * while the column is not in that memory.
    */
   #block: ColumnBlock | null = null
-  /** The two numbers behind `count` and `isMirror`. The kernel changes them too. */
+  /** Two numbers: the value of `count`, and 1 if `isMirror` is true. The kernel changes them too. */
   #state: Int32Array = new Int32Array(2)
   // The value of the last row. It is compared first: consecutive rows often have the same value, and a comparison is
   // cheaper than hashing a text.
@@ -92,7 +92,7 @@ export class ColumnBuilder {
     this.#state[1] = isMirror ? 1 : 0
   }
 
-  /** The distinct values. In a plain column, the value of each row that has one. */
+  /** The distinct values of a dictionary. In a plain column, the values of the rows one after another. */
   get values(): readonly unknown[] {
     return this.isPlain ? this.#plain.list : this.#values
   }
@@ -107,8 +107,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Returns false if no text with this number of characters can be among the values. This is known without reading
-   * them.
+   * Returns false if no text with this number of characters can be among the values. True means only that there may be
+   * one, because the values are not read.
    */
   mayHold(characters: number): boolean {
     return !this.isPlain || this.#plain.mayHold(characters)
@@ -137,7 +137,10 @@ export class ColumnBuilder {
     return block.address
   }
 
-  /** Moves the column, with its first `rows` rows, out of the memory of the kernel, and gives that memory back. */
+  /**
+   * Moves the column, with its first `rows` rows, out of the memory that it shares with the kernel, and releases that
+   * memory.
+   */
   detach(cells: Pick<EventCells, 'releaseBlock'>, rows: number): void {
     const block = this.#block
     if (block === null) return
@@ -258,7 +261,8 @@ export class ColumnBuilder {
     this.ids[row] = 0
     this.count--
     if (this.isPlain) this.#plain.pop()
-    // A column without any value may become a mirror. The kernel does not support mirrors, so its codes are discarded.
+    // A column without any value may become a mirror. The kernel does not support mirrors, so discard the codes of the
+    // column.
     if (this.count === 0) this.#clearCodes()
   }
 
@@ -283,7 +287,7 @@ export class ColumnBuilder {
     return id
   }
 
-  /** Turns a dictionary into a plain list, if it has nearly as many values as there are rows. */
+  /** Turns a dictionary into a plain list if nearly every row that has a value has a different one. */
   settle(rows: number): void {
     if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
     if (this.#isNearlyUnique(rows)) this.#makePlain(rows)

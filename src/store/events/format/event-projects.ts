@@ -23,8 +23,8 @@ export interface ProjectCounters {
   /** The number of distinct_ids, which is also the newest distinct ID number. */
   distinctIds: number
   /**
-   * The number of events, from the first one on, that are in the runs of the uuid index. To find a later event by its
-   * uuid, segments are read.
+   * The sequence number up to which events are in the runs of the uuid index. To find a later event by its uuid, the
+   * segments after this number are read.
    */
   indexedRows: number
   segments: number

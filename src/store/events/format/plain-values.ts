@@ -67,9 +67,12 @@ export class PlainValues implements ValueSink {
   /** The texts as bytes, each written as `"text",`. */
   #texts = NO_BYTES
   #textBytes = 0
-  /** The number of characters of each text. If they differ, one of the constants WIDTH_*. */
+  /**
+   * The number of characters of each text. `WIDTH_DIFFERS` if the texts have different lengths, and `WIDTH_UNKNOWN`
+   * after `pop`.
+   */
   #width = 0
-  /** All values as a list. It is created when it is first needed; null before. */
+  /** All values as a list, for `list`. Null if no list was needed since the last change. */
   #list: readonly unknown[] | null = null
 
   /** Replaces all values by a list of values. */
@@ -144,7 +147,8 @@ export class PlainValues implements ValueSink {
     this.count--
     if (this.#kind === KIND_ANY) this.#any.pop()
     if (this.#kind !== KIND_TEXTS) return
-    // The last text contains no quotes, and a quote and a comma follow it. So this finds the quote before it.
+    // The search begins at the last character of the last text and goes backwards. The text contains no quotes, so the
+    // search finds the quote before the text.
     this.#textBytes = this.#texts.lastIndexOf(QUOTE, this.#textBytes - AROUND_BYTES)
     this.#width = WIDTH_UNKNOWN
   }
@@ -157,7 +161,7 @@ export class PlainValues implements ValueSink {
     return Buffer.from(this.#texts.subarray(1, this.#texts.indexOf(QUOTE, 1))).toString('latin1')
   }
 
-  /** All values as a list. After each change, a new list is created. */
+  /** All values as a list. The list is valid until the next change. */
   get list(): readonly unknown[] {
     if (this.#kind === KIND_ANY || this.count === 0) return this.#any
     this.#list ??=

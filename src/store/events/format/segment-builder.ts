@@ -210,8 +210,8 @@ export class SegmentBuilder {
     this.names.reset(rows)
     this.elements.reset(rows)
     this.rest.reset(rows)
-    // The number of columns is limited. So columns that the last segment did not use are removed, before they take the
-    // place of others.
+    // The number of columns is limited. When more than half of the limit is used, remove the columns that the last
+    // segment did not use, to make room for others.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) {
@@ -238,8 +238,8 @@ export class SegmentBuilder {
   }
 
   /**
-   * Moves the columns out of the memory that they share with the kernel (rules/capture/kernel/), and gives that memory
-   * back.
+   * Moves the columns out of the memory that they share with the kernel (rules/capture/kernel/), and releases that
+   * memory.
    */
   release(): void {
     const cells = this.#cells

@@ -67,8 +67,8 @@ const FACTS_BYTES_MIN = 1024 * 1024
 /**
  * The values of a property are *long* if together they have at least `LONG_COLUMN_BYTES_MIN` bytes, and on average at
  * least `LONG_VALUE_BYTES_MIN`. Long values get a group of their own, which is compressed for fast reading. Short
- * values share groups that are compressed with Brotli, which makes them smaller. This is slower to read, but all short
- * values of a property are rarely needed.
+ * values share groups that are compressed with Brotli. Such groups are smaller but slower to read. That is acceptable,
+ * because a query rarely needs all short values of a property.
  */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 2048
@@ -89,7 +89,10 @@ export interface EncodedSegment {
   readonly bytes: number
 }
 
-/** A group that is being filled with parts of columns. There is one for each kind of content. */
+/**
+ * A group that is being filled with parts of columns. An encoder has one for each kind of content: numbers and ids,
+ * texts, bytes that cannot be compressed, and facts about names.
+ */
 class Area {
   readonly writer = new ByteWriter()
   readonly isCompressed: boolean

@@ -31,7 +31,7 @@ import { pack, unpack } from '../../lmdb/codec.ts'
 import { packTexts, unpackTexts } from './lz4/lz4.ts'
 
 const FORMAT_VERSION = 1
-/** The version of a segment most of whose columns were moved to the warehouse (away-columns.ts). */
+/** The format version of a segment if most of its columns were moved to the warehouse (away-columns.ts). */
 const FORMAT_AWAY = 2
 const FIXED_BYTES = 44
 const METHOD_RAW = 0
@@ -61,19 +61,21 @@ export const UUID_TAIL_BYTES = 7
 export const ROLE_PROPERTY = 0
 /** The role of the column of event names. */
 export const ROLE_NAME = 1
-/** The name that erased rows have. The directory counts erased rows under it. */
+/** The event name that erased rows have. The directory counts the erased rows under this name. */
 export const ERASED_NAME = ''
-/** The role of the column with the `elements_chain` of each event, if it is not empty. */
+/**
+ * The role of the column with the `elements_chain` of each event. An event with an empty `elements_chain` has no value.
+ */
 export const ROLE_ELEMENTS = 2
 /**
- * The role of a column that several properties share. A value is an object with those properties of the row that have
- * no column of their own.
+ * The role of a column that several properties share. The value of a row is an object, which contains the properties of
+ * the row that have no column of their own.
  */
 export const ROLE_REST = 3
 
 /** The mode of a column that stores each value once, and for each row the number of its value. */
 export const MODE_DICTIONARY = 0
-/** The mode of a column that stores a value for each row that has one, without numbers. */
+/** The mode of a column that stores the values of the rows one after another, even if some of them are equal. */
 export const MODE_PLAIN = 1
 /** The mode of a column that stores no values, because each value is the distinct_id of its row. */
 export const MODE_MIRROR = 2
@@ -278,8 +280,8 @@ function windowBits(bytes: number): number {
 }
 
 /**
- * Returns the content of a group. The caller must have checked its checksum. Throws if the content does not have the
- * length that the head says.
+ * Returns the content of a group. The caller must have checked the checksum of the group. Throws if the method is
+ * unknown, or if decompression gives more bytes than the head of the group says.
  */
 export function decodeGroup(stored: Buffer): Buffer {
   const method = stored.readUInt8()

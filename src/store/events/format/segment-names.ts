@@ -164,7 +164,7 @@ class NameGatherer {
   readonly #eventSets: NumberSet[] = []
   #counts = new Uint32Array(PLACES_FIRST)
   readonly #times = new Spans()
-  /** For each event name, 1 if some row with this name has a value in the column that is being added. */
+  /** For each event name, 1 if at least one row with this name has a value in the column that is being added. */
   readonly #marks: Uint8Array
   #moments: MomentBlocks | null = null
   #units = 0
@@ -225,7 +225,7 @@ class NameGatherer {
     this.#setMarked(place)
   }
 
-  /** Adds a property of a segment that is being filled. The rows without the property have the id 0. */
+  /** Adds the property of a column that is being filled. In `ids`, rows without the property have a 0. */
   addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
     const place = this.#placeOf(key)
     if (place < 0) return
@@ -295,7 +295,10 @@ class NameGatherer {
     }
   }
 
-  /** Records that the property occurs with the marked event names. */
+  /**
+   * Records that a property occurs with the event names for which `#marks` contains a 1. `place` is the index of the
+   * property.
+   */
   #setMarked(place: number): void {
     const { firstId } = this.#rows
     const marks = this.#marks
@@ -375,9 +378,9 @@ function decodeNames(bytes: Buffer): SegmentNames {
 /**
  * Returns the names of the events and properties in the rows of a stored segment, from the row `firstRow` on. `isTyped`
  * returns whether the caller already knows the type of a property. The type is then not read. `textOf` returns the text
- * of a distinct ID number, for properties whose values are the distinct_ids. Throws `DamagedRecordError`. If the
- * segment stores facts about its names, this takes about 0.1 us for each name. Otherwise it reads all rows, which takes
- * about 10 ns for each row and each of its properties, and more for properties that share a column.
+ * of a distinct ID number, for properties whose values are the distinct_ids. Throws `DamagedRecordError`. If `firstRow`
+ * is 0 and the segment stores facts about its names, this takes about 0.1 us for each name. Otherwise, the columns are
+ * read, which takes about 10 ns for each row and each of its properties, and more for properties that share a column.
  */
 export function namesOf(
   view: SegmentView,

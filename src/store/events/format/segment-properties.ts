@@ -1,6 +1,7 @@
 /**
- * Reads columns of a segment in the form that filters and scans use: a number for each row, and a list in which each
- * distinct value occurs once. So a filter tests each value only once, even if many rows have it.
+ * Reads columns of a segment in the form that filters and scans use: a list of values, and for each row the position of
+ * its value in this list. Rows with equal values usually have the same position. So a filter tests a value only once,
+ * even if many rows have it.
  *
  *   row       0         1         2         3
  *   ids       1         2         0         1
@@ -20,17 +21,20 @@ const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 512
 
-/** A column with a number for each row, which says what its value is. */
+/** A column in the form that the comment at the top of this file describes. */
 export interface DenseColumn {
   /** For each row: the position of its value in `values`, or 0 if it has none. */
   readonly ids: Uint16Array
-  /** Each distinct value once. Position 0 is always `undefined`. */
+  /**
+   * The value at each position. Position 0 is always `undefined`. A plain column may contain equal values several
+   * times.
+   */
   readonly values: readonly unknown[]
 }
 
 /**
- * Returns the values of a property for all rows, whether the property has a column of its own or shares one. `textOf`
- * returns the text of a distinct ID number. It is needed for a column whose values are the distinct_ids. Throws
+ * Returns the values of a property for all rows, whether the property has a column of its own or shares one with other
+ * properties. `textOf` returns the text of a distinct ID number, for a column whose values are the distinct_ids. Throws
  * `DamagedRecordError`.
  */
 export function propertyColumn(
@@ -75,11 +79,14 @@ export interface StoredColumn {
   readonly ids: Uint16Array
   readonly entry: ColumnEntry
   /**
-   * The offsets of the values in the JSON of the column, as `jsonPlaces` returns them. The first one belongs to
-   * position 1.
+   * The offsets of the values in the JSON of the column, as `jsonPlaces` returns them. `places[0]` is the offset of the
+   * value with position 1.
    */
   readonly places: Uint32Array
-  /** The values at the positions after those in `places`. They come from the column that properties share. */
+  /**
+   * The values from the column that several properties share. Their positions follow those of the values in the JSON.
+   * For example, if the JSON has 3 values, `others[0]` has position 4.
+   */
   readonly others: readonly unknown[]
 }
 

@@ -1,7 +1,8 @@
 /**
  * Caches segments and their summaries for one reader. The segments that were used last stay open with their decoded
- * columns, because the next page usually needs the same segments. Of the summaries of a project, only those of new and
- * merged segments are read again. After an erasure, all of them are read. Reading a summary takes about 3 us.
+ * columns, because the next page usually needs the same segments. After new events, only the summaries of new segments
+ * are read. After a merge, the summaries from the first merged segment on are read again, and after an erasure, all
+ * summaries of the project. Reading a summary takes about 3 us.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -73,15 +74,15 @@ export class SegmentReader extends SegmentTables {
   }
 
   /**
-   * Returns those cached summaries that are still right: all before the first segment that a merge has changed. Reads
-   * only the keys of the segments.
+   * Returns the cached summaries that are still right, which are those before the first segment that a merge has
+   * changed. Reads only the keys of the segments.
    */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0
     let next = 1
     /**
-     * The number of segments that are certainly unchanged: after each of them, the next segment begins where it began
-     * before.
+     * The number of segments that are certainly unchanged. A segment is unchanged if the next segment still begins with
+     * the same sequence number as before.
      */
     let unmerged = 0
     for (const key of this.headers.getKeys(keysOf(projectId))) {

@@ -22,8 +22,8 @@ export class SegmentTables {
 
   /**
    * Yields the summaries of a project's segments in order, from the segment that begins with the sequence number `from`
-   * to the one that contains `through`. If a segment is damaged or missing, it is reported to `onDamage` and skipped.
-   * Without `onDamage`, `DamagedRecordError` is thrown.
+   * to the last one. A segment that is damaged is reported to `onDamage` and skipped. So is a gap, including one
+   * between the last segment and the sequence number `through`. Without `onDamage`, `DamagedRecordError` is thrown.
    */
   *summaries(
     projectId: number,

@@ -31,12 +31,12 @@ export const VALUES_NUMBERS = 3
 const PRESENCE_ALL = 0
 /** The kind of presence that is stored as one bit for each row. */
 const PRESENCE_BITMAP = 1
-/** The kind of presence that is stored as the numbers of the rows that have a value. */
+/** The kind of presence that is stored as the gaps between the rows that have a value. */
 const PRESENCE_SPARSE = 2
 
 /**
- * `PRESENCE_SPARSE` is used if fewer than one row in this number has a value. It stores at least one byte for each such
- * row, while a bitmap stores one bit for every row.
+ * `PRESENCE_SPARSE` is used if fewer than one in `SPARSE_FACTOR` rows has a value. It takes at least one byte for each
+ * row that has a value, while a bitmap takes one bit for every row.
  */
 const SPARSE_FACTOR = 12
 /** If there are fewer values than this, they are stored as JSON, because another encoding would save nothing. */
@@ -51,8 +51,8 @@ const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
 /**
- * The end of a text is searched byte by byte in its first `NEAR_BYTES` bytes. Only then it is searched with `indexOf`,
- * because a call costs more than a short loop.
+ * The end of a text is searched byte by byte in its first `NEAR_BYTES` bytes. The rest of a longer text is searched
+ * with `indexOf`, because a call of `indexOf` costs more than a short loop.
  */
 const NEAR_BYTES = 48
 
@@ -212,8 +212,8 @@ export function readIds(
 }
 
 /**
- * Writes numbers as differences if there is a power of ten of which all of them are whole multiples, and otherwise as
- * float64. Both forms are exact, except that the sign of zero is lost, as it is in JSON.
+ * Writes numbers as differences if all of them are whole multiples of 1, 0.1, 0.01 or 0.001, and otherwise as float64.
+ * Both forms are exact, except that differences lose the sign of -0, as JSON does.
  */
 export function writeNumbers(writer: ByteWriter, values: ArrayLike<number>, count: number): void {
   const start = writer.length
@@ -241,7 +241,7 @@ function writeDifferences(
     const value = values[index] ?? 0
     const scaled = Math.round(value * scale)
     const difference = scaled - previous
-    // Give up this unit: the value is not a multiple of it, or is too far from the previous value, or is infinite. The
+    // The value is not a multiple of the unit `1 / scale`, or is too far from the previous value, or is infinite. The
     // caller then tries another unit.
     if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
     previous = scaled
@@ -279,7 +279,7 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
   return values
 }
 
-/** How values are to be encoded. For texts of hexadecimal digits, it also contains the digits. */
+/** How values are to be encoded. If they are stored as hexadecimal digits, the plan also contains the digits. */
 export interface ValuesPlan {
   readonly encoding: number
   /** The number of hexadecimal digits of each value. 0 if the values are not stored as digits. */

@@ -225,7 +225,10 @@ export class SegmentView {
     )
   }
 
-  /** Returns the directory entry of the column with a role other than property, or undefined if there is none. */
+  /**
+   * Returns the directory entry of the only column with a role, such as `ROLE_ELEMENTS`, or undefined if there is none.
+   * `role` must not be `ROLE_PROPERTY`.
+   */
   special(role: number): ColumnEntry | undefined {
     return this.directory.columns.find((column) => column.role === role)
   }
@@ -303,7 +306,7 @@ export class SegmentView {
     }
     const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
     if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
-    // All texts of digits have the same number of bytes, so one of them can be read without the others.
+    // Texts that are stored as digits all take the same number of bytes, so one text can be read without the others.
     const content = this.#group(values[0])
     const start = values[1] + (position * width) / 2
     const reader = new ByteReader(content, start)
@@ -349,8 +352,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the number of the last row from `last` down to `first` that has this uuid, or -1. The first bytes of a
-   * stored uuid are compared only if its last bytes match.
+   * Returns the number of the last row with this uuid in the rows from `first` to `last`, or -1 if there is none. To
+   * save time, the whole uuids are compared only if two of their last bytes match.
    */
   findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
@@ -387,7 +390,10 @@ export class SegmentView {
     return entry
   }
 
-  /** Returns one value of a column without decoding the others, because together they would take much memory. */
+  /**
+   * Returns one value of a column without decoding the other values, because all values together would take much
+   * memory.
+   */
   #largeValue(entry: ColumnEntry, position: number): unknown {
     const known = this.#values.get(entry)
     if (known !== undefined) return known[position]

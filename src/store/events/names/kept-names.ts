@@ -1,13 +1,13 @@
 /**
- * Stores the names of a project up to a sequence number, so that a new reader has to read only later segments. Table
- * `kept_names`:
+ * Stores the names of the events and properties of a project, which were collected up to a sequence number. So a new
+ * reader has to read only later segments. Table `kept_names`:
  *
  *   project u32 -> version u8, reserved 3, sequence number u32,
  *                  number of events that erasures had removed float64, all little-endian,
  *                  `PackedProjectNames` as MessagePack
  *
- * A record is valid until an erasure removes further events of the project. Merges of segments do not matter. A damaged
- * record is ignored, because the names can be read from the segments again.
+ * A record is valid until an erasure removes further events of the project. Merges of segments do not change the names.
+ * A damaged record is ignored, because the names can be read from the segments again.
  */
 import { attempt } from '../../faults.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'

@@ -15,8 +15,8 @@ import { gatherNames } from './name-reader.ts'
 import { ProjectNames } from './project-names.ts'
 
 /**
- * The names of a project are stored again when it has this number of new events in segments that will not be merged
- * again.
+ * The names of a project are stored again when the project has at least this number of new events in segments that will
+ * not be merged again.
  */
 const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 /**
@@ -51,7 +51,7 @@ export interface NameKeeperOptions {
   readonly onDamage: DamageListener
   /**
    * Returns the texts that occur in the saved objects of a project, such as insights. If a project has too many names,
-   * those that are among these texts are the last to be left out. Default: no texts.
+   * the names that occur among these texts are the last to be left out. Default: no texts.
    */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
@@ -147,8 +147,8 @@ export class NameKeeper {
   }
 
   /**
-   * Returns what is needed to update the names of a project, with the range of events to read. Returns null if an
-   * update is not worthwhile now.
+   * Begins to update the names of a project. Returns the names that are already stored, and the last event to read.
+   * Returns null if an update is not worthwhile now.
    */
   #begin(project: NamedProject, erased: number): Begun | null {
     const { projectId } = project
@@ -185,9 +185,9 @@ export class NameKeeper {
   }
 
   /**
-   * Returns two sequence numbers: up to `settled`, no segment will be merged again. Up to `readable`, the names of all
-   * segments can be read. If columns of a segment were moved to the warehouse and it stores no facts, its names cannot
-   * be read.
+   * Returns two sequence numbers. No segment up to `settled` will be merged again. The names of all segments up to
+   * `readable` can be read. The names of a segment cannot be read if its columns were moved to the warehouse and it
+   * stores no facts about names.
    */
   #reachOf({ projectId, counters }: NamedProject, from: number) {
     const { segments } = this.#options

@@ -47,9 +47,9 @@ export class NameReader {
   /**
    * Returns the names of a project. `check` is called before each new segment. To stop, it throws; the names that were
    * read until then stay cached. Throws `DamagedRecordError`. If nothing has changed, a call takes almost no time. The
-   * first call reads the stored names, and then each segment after them. A segment takes about 0.2 ms, or more if it is
-   * small or was written by an older version. After an erasure, a new reader must read all segments, until the names
-   * are stored again.
+   * first call reads the stored names, and then each segment with later events. A segment takes about 0.2 ms, or more
+   * if it is small or was written by an older version. After an erasure, the stored names are not valid. Until they are
+   * stored again, a new reader must read all segments.
    */
   names(projectId: number, check: () => void): ProjectNames {
     const counters = loadCounters(this.#tables.projects, projectId)
@@ -76,8 +76,8 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    // If names were removed from the cached object because there were too many, the stored record may still contain
-    // them.
+    // Look at the stored names if they may save reading many segments. Look also if names were removed from the cached
+    // object because there were too many: the stored record may still contain them.
     const { through, isCut } = known.names
     const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
     if (isWorth) known = this.#orKept(projectId, known)

@@ -23,17 +23,18 @@ const DAY_MS = 24 * 60 * 60 * 1000
 /** The estimated number of bytes that a name takes in addition to its characters. */
 const NAME_BYTES = 300
 /**
- * When names must be removed, only as many stay as fill this fraction of the limit. That is the room for the two shares
- * below.
+ * When names must be removed, those that stay fill at most this fraction of the limit. The two shares below are
+ * fractions of this *room*.
  */
 const FILLED_SHARE = 3 / 4
 /**
- * When names must be removed, those that saved objects use are chosen first to stay, up to this fraction of the room.
+ * When names must be removed, the names that saved objects use are the first to stay. They may fill this fraction of
+ * the room.
  */
 const REFERRED_SHARE = 1 / 2
 /**
- * Names that occurred on several days are chosen next to stay, until they and the names that saved objects use fill
- * this fraction of the room. Other names get the rest.
+ * Names that occurred on several days are the next to stay. Together with the names that saved objects use, they may
+ * fill this fraction of the room. Other names get the rest.
  */
 const LASTING_SHARE = 3 / 4
 
@@ -298,9 +299,9 @@ export class ProjectNames {
 }
 
 /**
- * Returns the names that stay, in their previous order. First come names that are used in saved objects, up to half of
- * the room. Then come names that occurred on several days, up to three quarters. All other names may take the rest. Of
- * each kind, those that occurred last are preferred.
+ * Returns the names that stay, in their previous order. Names that saved objects use are chosen first, until they fill
+ * half of the room. Then names that occurred on several days are chosen, until three quarters of the room are full. All
+ * other names may take the rest. Of each kind, the names that occurred last are preferred.
  */
 function choose<Each extends Entry>(
   all: ReadonlyMap<string, Each>,

@@ -13,8 +13,9 @@
 
 const TABLE: usize = 1024
 /**
- * The two hash tables: the number of bits of a hash, and the size of the table. For each hash, the table of `packFast`
- * has the last position at which it was seen (4 bytes), and that of `packSmall` the last two positions (8 bytes).
+ * For each of the two hash tables: the number of bits of a hash, and the size of the table in bytes. For each hash, the
+ * table of `packFast` stores the last position with this hash (4 bytes). The table of `packSmall` stores the last two
+ * positions (8 bytes).
  */
 const FAST_BITS: u64 = 14
 const FAST_BYTES: usize = 4 << 14
