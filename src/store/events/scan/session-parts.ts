@@ -96,7 +96,7 @@ export class SessionPart {
   }
 }
 
-/** Returns the sessions to which a part of a query is limited, or null if the part contains all sessions. */
+/** Returns the sessions to which a part of a query is limited, or null if there is no such limit. */
 export function sessionPart(part: EventPart | undefined): SessionPart | null {
   if (part?.by !== 'sessions' || part.count === 1) return null
   const { index, bounds = [] } = part
