@@ -46,8 +46,8 @@ export function counted<T>(action: () => T, isRearranging: boolean): T {
 
 /**
  * Sets the array of four counters (see `openWrites`) that the write transactions of this thread use. If the thread ends
- * within a write transaction, that transaction stays counted as open. The caller can see by this that the environment
- * is still locked.
+ * within a write transaction, that transaction stays counted as open. From the counter, the caller then knows that the
+ * environment is still locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter
@@ -133,7 +133,7 @@ const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENFILE', 'files'],
   ['EIO', 'io'],
 ])
-/** System calls that write data to the disk. If one of them fails, it is unknown which data is on the disk. */
+/** System calls that wait until data is on the disk. If one of them fails, it is unknown which data is there. */
 const FLUSHES: ReadonlySet<string> = new Set(['fsync', 'fdatasync'])
 /** System calls that change nothing. If one of them fails, it can be repeated. */
 const READS: ReadonlySet<string> = new Set(

@@ -1,6 +1,6 @@
 /**
  * Stores the actions of a project. Table `actions`: project, action -> JSON of `ActionRecord` and a checksum. A deleted
- * action stays in the table with a mark, so that its number is not used again.
+ * action stays in the table, marked as deleted, so that its number is not used again.
  */
 import type { Page } from '../../base/pages.ts'
 import { type ActionRecord, type ActionView, actionView } from '../../rules/filters/actions.ts'

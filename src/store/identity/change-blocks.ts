@@ -1,8 +1,8 @@
 /**
  * Encodes and decodes blocks of changes, in the format described in person-changes.ts. An entry can be copied, and a
  * delta can be appended to it, without decoding the entry. The checksum of the extended entry is then computed from the
- * stored checksum and the new bytes. So damage to the stored bytes is still detected by a reader: if they did not match
- * the stored checksum, the extended entry does not match the new checksum.
+ * stored checksum and the new bytes. So a reader still detects damage to the stored bytes: if the copied bytes did not
+ * match the stored checksum, the extended entry does not match the new checksum either.
  */
 import { crc32 } from 'node:zlib'
 import { DamagedRecordError } from '../faults.ts'
@@ -11,7 +11,8 @@ import { PERSON_CHANGES_MAX } from './limits.ts'
 /** The table that contains the blocks. */
 export const CHANGES = 'person_changes'
 /**
- * The version in an entry that contains only deltas. It says that the version of the person's complete record applies.
+ * The value in place of the version in an entry that contains only deltas. The version of the person's complete record
+ * then applies.
  */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
@@ -189,7 +190,7 @@ export class ChangesBlockWriter {
 
   /**
    * Ends an entry and writes its checksum. `crc` is the checksum of the entry's bytes before the offset `from`. The
-   * bytes after it are added here.
+   * bytes from `from` on are added to the checksum here.
    */
   #seal(number: number, from: number, crc: number, room: number): void {
     const sum = crc32(this.#body.subarray(from, this.#length), crc)

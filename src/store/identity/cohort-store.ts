@@ -6,7 +6,7 @@
  *   cohorts          project, cohort         -> JSON of `CohortRecord`
  *   cohort_members   project, cohort, person -> nothing, for fixed lists and calculated members
  *
- * Deleted cohorts stay in the table and are marked.
+ * Deleted cohorts stay in the table and are marked as deleted.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
@@ -128,7 +128,10 @@ export interface CalculatedCohort {
   readonly calculation: CohortCalculation
 }
 
-/** Returns those cohorts, of all projects, whose members are calculated. Throws `DamagedRecordError`. */
+/**
+ * Returns the cohorts of all projects whose members are calculated. Deleted cohorts are left out. Throws
+ * `DamagedRecordError`.
+ */
 export function calculatedCohorts(table: Table): readonly CalculatedCohort[] {
   const found: CalculatedCohort[] = []
   for (const { key, value } of jsonOf<CohortRecord>(table)) {

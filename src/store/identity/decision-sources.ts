@@ -4,8 +4,8 @@
  * memory. Each read consists of a few lookups that take some microseconds, and it never waits until a writer has
  * written to the disk. Iterating over all persons or groups blocks the thread, so only worker threads do it.
  *
- * Reading one property of a person or group costs the same, however many others there are. Large properties are stored
- * in pages, and only the pages with the requested names are read (properties/stored-properties.ts).
+ * Reading one property of a person or group costs the same, however many other properties there are. Large properties
+ * are stored in pages, and only the pages with the requested names are read (properties/stored-properties.ts).
  *
  * Decoded persons are cached. After a commit, the version of the stored person shows whether the cached one is still
  * current. The owners of distinct_ids and the locations of stored changes are cached until the next commit. Reading a
@@ -172,8 +172,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Must be called at the beginning of a decision. The data that is read afterward is at most two milliseconds older
-   * than the last commit. Throws `DamagedRecordError`.
+   * Must be called at the beginning of a decision. The data that is read afterward lacks at most the commits of the
+   * last two milliseconds. Throws `DamagedRecordError`.
    */
   freshen(): void {
     this.#settleGroups()
@@ -217,8 +217,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns whether the owner of a distinct_id is a stored member of a cohort, that is, on its fixed list. Throws
-   * `DamagedRecordError`.
+   * Returns whether the owner of a distinct_id is a stored member of a cohort, that is, on its fixed list or among its
+   * calculated members. Throws `DamagedRecordError`.
    */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.person(projectId, distinctId)
@@ -255,8 +255,8 @@ export class DecisionSourceReader {
 
   /**
    * Returns the persons in the order of their numbers. If `every` is larger than 1, only every `every`-th person is
-   * returned. With `after`, an earlier iteration is continued after the person with this number, which it returned
-   * last. Throws `DamagedRecordError`.
+   * returned. To continue an earlier iteration, pass the number of the person that it returned last as `after`. Throws
+   * `DamagedRecordError`.
    */
   *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
     let place = after === null ? 0 : 1
@@ -296,8 +296,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns whether a commit was made after a cached person was read. If so, the person's pages may have been written
-   * again, and its page directory may be outdated.
+   * Returns whether the page directory of a cached person may be outdated, because a commit was made after the person
+   * was read. Returns false for a person without pages.
    */
   #isOutdated(known: KnownPerson): boolean {
     if (known.directory === null) return false

@@ -29,8 +29,9 @@ export interface ExportSource {
 }
 
 /**
- * Yields all segments, including those without wanted events. Throws `DamagedRecordError`. It takes about 6 us for each
- * event with 25 properties, including the time for writing its line.
+ * Yields the wanted events, one segment at a time. A segment without wanted events is yielded too, and a segment with
+ * more than `rowsMax` wanted events is yielded in several chunks. Throws `DamagedRecordError`. It takes about 6 us for
+ * each event with 25 properties, including the time for writing its line.
  */
 export function* exportSegments(
   { projectId, afterId, rowsMax }: EventExportQuery,

@@ -30,7 +30,7 @@ export interface EventFilterOptions {
 interface NamedTest {
   readonly key: string
   readonly test: PropertyTest
-  /** A test of long texts in their stored form. Null: there is none, so each value is decoded and tested. */
+  /** Tests a long text without decoding it. Null: this filter cannot do so, and each text is decoded and tested. */
   readonly stored: StoredTest | null
 }
 
@@ -149,7 +149,7 @@ function propertyRows(
 
 /**
  * Returns a function that tells whether a row passes a test on a property with long texts. Returns null if the property
- * has no long texts. A text is tested in its stored form, when the first row that has it is examined, and only once.
+ * has no long texts. Each text is tested once, in its stored form, when its first row is examined.
  */
 function longTextRows(
   view: SegmentView,

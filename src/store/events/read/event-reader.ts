@@ -112,12 +112,12 @@ export interface EventStatistics {
 }
 
 /**
- * Called before a segment is read, with the number of bytes that its columns take in the store. To stop the query, it
- * throws.
+ * Called before a segment is read, with the number of bytes of its largest group of columns after decompression. To
+ * stop the query, it throws.
  */
 type ReadCheck = (groupBytes?: number) => void
 
-/** What is needed to answer analytic queries besides their scanner. Both read the same snapshot. */
+/** What analytic queries need in addition to their scanner. All of it is read from the snapshot of the scanner. */
 interface AnalyticReads {
   readonly persons: PersonReader
   readonly actors: ActorTexts
@@ -161,8 +161,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a page of events. Reads the summaries of all segments of the project, and the columns that are needed from
-   * those segments that may match.
+   * Returns a page of events. Reads the summaries of all segments of the project. From each segment that may match,
+   * reads the columns that the query needs.
    */
   listEvents(query: EventListQuery): EventPage {
     this.#refresh()
@@ -213,8 +213,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns whether an event with this uuid, which has 16 bytes, was stored and is now erased. For the newest events,
-   * which are in no run of the uuid index yet, it always returns false.
+   * Returns whether an event with this uuid (16 bytes) was stored and then erased. Always returns false for the newest
+   * events, because they are not in a run of the uuid index yet.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     this.#refresh()
@@ -255,8 +255,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a scanner for one query, which reads the current state. It is valid until the next call of any method
-   * except `answers`. The first call in a thread creates the cache of scans.
+   * Returns a scanner for one query. The scanner reads the current state, and is valid until the next call of any
+   * method except `answers` and `eventsAt`. The first call in a thread creates the cache of scans.
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
@@ -328,8 +328,9 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Yields the events of a project in order of arrival, one segment at a time. Each segment is read as it is at that
-   * moment. If the project has never received the requested distinct_id, nothing is returned.
+   * Yields the events of a project in order of arrival, one segment at a time. Each segment is read in the state that
+   * it has when the caller asks for it. If the project has never received the requested distinct_id, nothing is
+   * yielded.
    */
   *exportEvents(query: EventExportQuery): Generator<ExportedSegment> {
     const { projectId } = query
@@ -376,8 +377,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns an event that was not stored, or null. It also works if an older version of Tenrec has last written to the
-   * store.
+   * Returns an event that was not stored, or null. Also returns null if the store was last written by an older version
+   * of Tenrec and has no table for such events.
    */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
@@ -477,8 +478,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a function that tells whether an event belongs to a person now. If no person has this uuid, it may be the
-   * uuid that the API shows for a distinct_id without a person.
+   * Returns a function that tells whether an event belongs to a person now. If no person has the uuid `personId`, the
+   * function compares it with the uuids that the API shows for distinct_ids without a person.
    */
   #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)

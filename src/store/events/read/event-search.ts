@@ -67,8 +67,8 @@ export class EventSearch {
   }
 
   /**
-   * Returns the last event of the page if the page is full, otherwise null. On a full page, other events matter only if
-   * they come before this one.
+   * Returns the last of the found events if there are `#limit` of them, otherwise null. If it is not null, further
+   * events matter only if they come before it.
    */
   #worst(): FoundEvent | null {
     return this.#found.length < this.#limit ? null : (this.#found.at(-1) ?? null)
@@ -79,7 +79,7 @@ export class EventSearch {
     const { cursor } = this.#options.query
     const worst = this.#worst()
     const { firstSequence } = summary
-    // Only rows are tested that come after the cursor and would still be on the page.
+    // Test only rows that come after the cursor and, if enough events were found, before the last of them.
     const rows = this.#filter.rowsOf(view, (row, time) => {
       const sequence = firstSequence + row
       if (cursor !== undefined && !isBehind(time, sequence, cursor.timestampMs, cursor.id)) {
@@ -101,7 +101,7 @@ export class EventSearch {
   }
 }
 
-/** Returns whether an event comes after another one in the order of the page: newest first. */
+/** Returns whether an event comes after another event on the page, which begins with the newest event. */
 function isBehind(time: number, sequence: number, otherTime: number, other: number): boolean {
   return time < otherTime || (time === otherTime && sequence < other)
 }

@@ -27,7 +27,7 @@ const ID_HEAD = textChunk(HEADS, '{"id":')
 const UUID_HEAD = textChunk(HEADS, ',"uuid":')
 const TIMESTAMP_HEAD = textChunk(HEADS, ',"timestamp":"')
 const ARRIVAL_HEAD = textChunk(HEADS, '","created_at":"')
-/** The text that contains the person mode in a line, by mode byte. */
+/** For each mode byte: the text of a line that contains the person mode. */
 const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
   textChunk(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
@@ -44,8 +44,8 @@ export class DistinctTexts {
   }
 
   /**
-   * Evicts the texts if there are too many. This creates a new `json`: offsets that were returned before are valid only
-   * for the previous one.
+   * Evicts the texts if there are too many. `json` is then a new object, and offsets that were returned before are
+   * valid only in the old object.
    */
   trim(): void {
     if (this.#chunks.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
@@ -67,8 +67,8 @@ export class DistinctTexts {
 }
 
 /**
- * The wanted rows of a segment. All arrays are parallel, indexed by the position of a row among the wanted rows. A line
- * is a concatenation of chunks:
+ * The wanted rows of a segment. The typed arrays are parallel, indexed by the position of a row among the wanted rows.
+ * A line is a concatenation of chunks:
  *
  *   #arena          ,"event":"$pageview","distinct_id":   ,"$browser":"Chrome"   ,"$os":"Linux"   ...
  *   #distinctJson   "user-1"   "user-2"   ...

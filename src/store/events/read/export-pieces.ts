@@ -14,7 +14,7 @@ import {
 import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 
-/** The beginning of the member that contains the elements of an event. */
+/** The text with which the member for the elements of an event begins. */
 export const ELEMENTS_HEAD = '"elements_chain":'
 
 const COMMA = 0x2c
@@ -93,7 +93,7 @@ export function elementChunks({ view, count, places, arena }: WantedRows): Uint3
       start = arena.beginChunk()
       arena.writeText(ELEMENTS_HEAD)
       writeValue(arena, entry, stored, id)
-      // If the elements of an event are empty, its member is removed again.
+      // If the text of the elements is empty, remove the member that was just written.
       if (arena.length === start + ELEMENTS_HEAD.length + EMPTY_TEXT_BYTES) arena.length = start
       else arena.writeByte(COMMA)
       arena.endChunk(start)
@@ -192,7 +192,8 @@ function writeValue(
   id: number,
 ): void {
   const start = places?.[id] ?? 0
-  // The last byte before the next value is a comma or the closing bracket. It does not belong to this value.
+  // The values form a JSON array. The byte before the next value is a comma or the closing bracket, so this value ends
+  // before that byte.
   const end = (places?.[id + 1] ?? 0) - 1
   if (places !== null) arena.writeBytes(bytes, start, end)
   else if (numbers !== null) arena.writeNumber(numbers[id] ?? 0)

@@ -58,8 +58,8 @@ export class ReplayedPersons implements PersonRepository {
   }
 
   /**
-   * Merges two persons: `into` gets the ids of `from`. As in the store, the person with fewer ids gives its ids away,
-   * but this makes no difference to the result here.
+   * Merges two persons: `into` has the ids of both afterward. As in the store, the ids of the person with fewer ids are
+   * moved. The result is the same either way.
    */
   merge(into: PersonState, from: PersonState): void {
     const target = this.#holders.get(into)
@@ -117,7 +117,10 @@ export class ReplayedPersons implements PersonRepository {
     for (const id of distinctIds) this.#owners.delete(id)
   }
 
-  /** Replays a split: one id keeps its person, and each other id gets a new person of its own without properties. */
+  /**
+   * Replays a split: the id `kept` keeps its person, and each other id gets a new person of its own without properties.
+   * If `keepsProperties` is false, the person of `kept` loses its properties.
+   */
   split(
     distinctIds: readonly string[],
     kept: string,

@@ -44,8 +44,8 @@ interface Visit {
 }
 
 /**
- * Returns the points of a timeline. Reads one column of every segment, and twice all properties of the person's events.
- * Throws the error of `timelineTooLarge` if these are too many.
+ * Returns the points of a timeline. Reads one column of every segment, and all properties of the person's events twice.
+ * Throws the error of `timelineTooLarge` if the properties of all points have more than `PAGE_BYTES_MAX` bytes.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -83,7 +83,10 @@ export function timelinePoints(
   }))
 }
 
-/** What a replay needs: the distinct_ids and separations that influence the person, and the rows of their events. */
+/**
+ * What a replay needs: the distinct_ids and separations that influence the person, and the rows of the events of these
+ * distinct_ids.
+ */
 interface Story {
   readonly involved: ReadonlySet<number>
   readonly separations: readonly Separation[]
@@ -96,7 +99,7 @@ interface SegmentRows {
   readonly rows: readonly number[]
 }
 
-/** Returns the rows of all events whose distinct ID number is one of these. */
+/** Returns the rows of all events whose distinct ID number is in `wanted`. */
 function rowsOf(
   projectId: number,
   wanted: ReadonlySet<number>,
@@ -123,8 +126,8 @@ interface Snapshot {
 const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 
 /**
- * Applies all events of the story to persons in memory. After each requested event, in order of arrival, calls `visit`
- * with the properties that the person then had.
+ * Applies all events of the story to persons in memory, in order of arrival. After each event that the query requests,
+ * calls `visit` with the properties that the person has at that point.
  */
 function replay(
   query: TimelineQuery,
@@ -173,8 +176,9 @@ function replay(
 }
 
 /**
- * Returns the distinct ID numbers that influence a person: `ids`, and those that once belonged to the same person as
- * one of them and were separated later. Also returns these separations.
+ * Returns the distinct ID numbers that influence a person: `ids`, and all numbers that took part in the same
+ * separations, directly or through other numbers. For example, if 1 was separated from 2, and 2 from 3, then 2 and 3
+ * influence the person of 1. Also returns these separations.
  */
 function involvedIds(
   ids: Iterable<number>,

@@ -36,7 +36,10 @@ import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
-/** Writes the length of a text in the form that ClickHouse's formats RowBinary and Native use. The text must follow. */
+/**
+ * Writes the length of a text in the form that ClickHouse's formats RowBinary and Native use. The caller must write the
+ * text next.
+ */
 function writeLength(target: JsonBytes, bytes: number): void {
   let rest = bytes
   while (rest > 127) {
@@ -52,7 +55,10 @@ function writeSized(target: JsonBytes, text: string): void {
   target.writeText(text)
 }
 
-/** Sets the object by which this thread reads columns that were moved to the warehouse. Null: it cannot read them. */
+/**
+ * Sets the object by which this thread reads columns that were moved to the warehouse. Null: the thread cannot read
+ * such columns.
+ */
 export function findColumnsIn(source: ColumnSource | null): void {
   setColumnSource(source)
 }
@@ -63,8 +69,8 @@ export function findColumnsIn(source: ColumnSource | null): void {
  */
 export interface TextRows {
   /**
-   * For each property of each row: the offsets in the arena at which its name and its JSON text begin. Each of them is
-   * preceded by its length.
+   * For each property of each row: the offset in the arena of its name, and the offset of its JSON text. At each
+   * offset, the length of the text comes first, then the text.
    */
   readonly keys: Uint32Array
   readonly texts: Uint32Array
@@ -82,13 +88,14 @@ export class SegmentTexts {
     this.#textOf = textOf
   }
 
-  /** Writes a distinct_id, preceded by its length, into `arena`. Returns the offset at which it begins. */
+  /** Writes a distinct_id, preceded by its length, into `arena`. Returns the offset of the length. */
   distinctChunk(arena: JsonBytes, distinctId: number): number {
     return sizedChunk(arena, this.#textOf(distinctId))
   }
 
   /**
-   * Writes the event names into `arena`. Returns their offsets, by the number that `view.names.ids` has for each name.
+   * Writes the event names into `arena`. Returns the offset of each name, at the index that `view.names.ids` uses for
+   * it.
    */
   nameChunks(arena: JsonBytes): readonly number[] {
     return this.view.names.values.map((name) => sizedChunk(arena, String(name)))
@@ -151,8 +158,8 @@ export class SegmentTexts {
   }
 
   /**
-   * Identifies the segment in its present state. Before its columns are removed later, this tells whether the segment
-   * has changed.
+   * Identifies the segment in its present state. Before the columns are removed from the store, this value is compared
+   * with the segment to find out whether it has changed.
    */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
@@ -160,8 +167,8 @@ export class SegmentTexts {
   }
 
   /**
-   * Returns whether `columns` contains everything that the columns to be moved contain, with the same bytes. The key of
-   * the elements is null.
+   * Returns whether `columns` contains every column that is to be moved, with the same bytes as the store. The keys of
+   * `columns` are the names of the properties, and null for the elements.
    */
   isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
     const { view } = this
@@ -181,8 +188,8 @@ export class SegmentTexts {
     const key = sizedChunk(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
-    // For each value: the offset of its text. 0 means that the value is not written yet; no text has the offset 0. The
-    // values of a mirror are distinct_ids, so a map finds them by distinct ID number.
+    // For each value: the offset of its text. 0 means that the value is not written yet; no text has the offset 0. In a
+    // mirror, the value of each row is its distinct_id, so a map finds the texts by distinct ID number.
     const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
     const { present, ids } = index
     for (let at = 0; at < present.length; at++) {
@@ -218,7 +225,7 @@ function countRows(present: Uint16Array, ends: Uint32Array): void {
   }
 }
 
-/** Returns those properties that have no column of their own, for each row that has some. */
+/** Returns the properties that have no column of their own, each with its row. */
 function sharedProperties(view: SegmentView) {
   const entry = view.special(ROLE_REST)
   if (entry === undefined) return []
@@ -246,7 +253,8 @@ function valueChunk(
   const chunk = arena.beginChunk()
   if (places !== null) {
     const start = places[id] ?? 0
-    // The last byte before the next value is a comma or the closing bracket. It does not belong to this value.
+    // The values form a JSON array. The byte before the next value is a comma or the closing bracket, so this value
+    // ends before that byte.
     const end = (places[id + 1] ?? 0) - 1
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
@@ -291,7 +299,7 @@ export class StoredSegments {
   }
 
   /**
-   * Returns, for each project, the sequence number of its newest event. Moves to the current state. Throws
+   * Returns, for each project, the sequence number of its newest event. Refreshes the snapshot first. Throws
    * `DamagedRecordError`.
    */
   projects(): ReadonlyMap<number, number> {
@@ -333,8 +341,8 @@ export class StoredSegments {
     this.#environment.refresh()
     const { copied_erasures, deletion_jobs } = this.#tables
     const copied = loadCopied(copied_erasures, projectId, number)
-    // There is no record in `copied_erasures`: when the erasure was ordered, there was no copy, or an older version was
-    // running. The job itself then says which events it erases.
+    // `copied` is null if there was no copy when the erasure was ordered, or if an older version was running then. In
+    // both cases, the job itself says which events it erases.
     return copied ?? loadJob(deletion_jobs, projectId, number)
   }
 

@@ -57,7 +57,8 @@ export class ColumnMemory {
   }
 
   /**
-   * Must be called at the beginning of a query. Columns that are found after it stay unchanged until the query ends.
+   * Must be called at the beginning of a query. Columns that are found after this call stay unchanged until the query
+   * ends.
    */
   begin(): void {
     this.#blocks.begin()
@@ -121,8 +122,8 @@ function placed<Column>(
   const [restBytes = 0, count = 0] = new Uint32Array(buffer, byteOffset, HEAD_WORDS)
   const headWords = HEAD_WORDS + LIST_WORDS * count
   const head = new Uint32Array(buffer, byteOffset, headWords)
-  // The cast is needed because each constructor accepts both kinds of memory, but the type of their union accepts only
-  // one.
+  // The cast is needed because each constructor accepts both `ArrayBuffer` and `SharedArrayBuffer`, but the union of
+  // the constructors accepts only `ArrayBuffer`.
   const memory = buffer as ArrayBuffer
   let at = byteOffset + aligned(head.byteLength)
   const numbers: Numbers[] = []

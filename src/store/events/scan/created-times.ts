@@ -1,7 +1,7 @@
 /**
- * The creation times of the persons of a project, by person number: 8 bytes per person. They are all read once. After
- * that, only persons who have gained or lost a distinct_id are read again. That is enough, because a person who is new,
- * deleted, or merged with an older person is always among them.
+ * The creation times of the persons of a project, by person number: 8 bytes per person. At first, the times of all
+ * persons are read. After that, only persons who have gained or lost a distinct_id are read again. That is enough,
+ * because a person who is new, deleted, or merged with an older person is always among them.
  */
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -17,8 +17,8 @@ import { entriesOf } from '../../lmdb/records.ts'
 const SINGLY_READ_PART = 1 / 8
 
 /**
- * From what the times are read, in one snapshot. `noteRead` is called for each person that is read. To stop the query,
- * it throws.
+ * What the times are read from, in one snapshot. `noteRead` is called for each person that is read. It throws to stop
+ * the query.
  */
 export interface CreatedSource {
   readonly tables: EventTables
@@ -36,7 +36,8 @@ export class CreatedTimes {
 
   /**
    * Returns the persons that were created at `fromMs` or later, but before `untilMs`, both in milliseconds. It takes
-   * about 1 ns for each person of the project. The first call takes about 1 us for each. Throws `DamagedRecordError`.
+   * about 1 ns for each person of the project. The first call takes about 1 us for each person. Throws
+   * `DamagedRecordError`.
    */
   within(fromMs: number, untilMs: number, source: CreatedSource): CreatedPersons {
     this.#update(source)
@@ -57,8 +58,8 @@ export class CreatedTimes {
     const before = this.#owners
     if (before === owners) return
     const changed = before === null ? null : changedPersons(before, owners)
-    // Until all changed persons are read, the times count as unread. If a read throws, they would otherwise be
-    // incomplete.
+    // The times count as unread until all changed persons are read. Otherwise, after a read that throws, some times
+    // would be outdated.
     this.#owners = null
     if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
@@ -91,7 +92,7 @@ export class CreatedTimes {
   }
 }
 
-/** Returns the persons that own a distinct_id in one of the two tables but not in the other. */
+/** Returns the persons that have gained or lost a distinct_id between the two tables. */
 function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<number> {
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)

@@ -97,8 +97,8 @@ export class ScanCache {
 
   #keep(name: string, segment: ScanSegment): void {
     if (!this.#makeRoom(segment.bytes)) {
-      // A segment without its view is often small enough to be cached. Caching it is still useful, because it contains
-      // the offsets of long texts, which need not be found again.
+      // Try again without the view, which contains decompressed groups of columns. The rest is worth caching: it
+      // contains the offsets of long texts, which would otherwise have to be found again.
       segment.releaseView()
       if (!this.#makeRoom(segment.bytes)) return
     }

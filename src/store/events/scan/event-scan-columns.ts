@@ -39,8 +39,8 @@ export interface PlacedColumn {
 }
 
 /**
- * The values of a column. If they are many different numbers, they are a list of numbers, which all threads share.
- * Otherwise each thread creates the values from JSON.
+ * The values of a column. Many different numbers are stored as a `Float64Array`, which all threads share. All other
+ * values are created from JSON by each thread.
  */
 export type ColumnValues = readonly unknown[] | Float64Array
 
@@ -105,18 +105,15 @@ function asNumbers(values: readonly unknown[]): Float64Array | null {
 export interface SessionIds {
   readonly ids: Uint16Array
   /**
-   * The 16 bytes of each value, from position 1 on. Null if some value is not a lower-case UUID. The property is then
-   * read like any other.
+   * The 16 bytes of each value, one after another, from the value with index 1 on. Null if some value is not a
+   * lower-case UUID: the session ids are then read like any other property.
    */
   readonly uuids: Uint8Array | null
 }
 
 /** Describes a kind of column to the cache. */
 export interface ColumnShape<Column> extends ColumnForm<Column> {
-  /**
-   * Returns the estimated number of bytes of the whole column or, if `of` is `values`, only of its values without the
-   * lists of numbers.
-   */
+  /** Returns the estimated number of bytes of the column. If `of` is `values`, its lists of numbers are not counted. */
   bytesOf(column: Column, of: 'all' | 'values'): number
   /** Returns whether it is worth storing the column in shared memory. */
   isShared(column: Column): boolean

@@ -289,7 +289,7 @@ class UuidPrefixes {
   }
 }
 
-/** The facts of a project that stay right while events are processed. */
+/** The facts of a project that can be used again after a commit. */
 interface LastingFacts {
   readonly uuids: UuidPrefixes
   readonly created: CreatedTimes

@@ -38,9 +38,9 @@ export interface ScanFacts {
   /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
   /**
-   * Returns the sequence number after which the group keys in events belong to the current type with this index. In
-   * events up to that one, they belong to a deleted type that had the same index. Returns infinity if there is no such
-   * type.
+   * Returns the sequence number of the last event whose group key may belong to a deleted type with this index. The
+   * group keys of all later events belong to the current type. Returns 0 if no earlier type had this index, and
+   * infinity if there is no current type.
    */
   readonly groupTypeSince: (typeIndex: number) => number
   /** Returns the current value of a property of a group, or undefined if the property or the group does not exist. */
@@ -54,7 +54,8 @@ export interface ScanFacts {
  * The rows of a segment that a scan is examining. Only the first `count` entries of the arrays are used. The entries
  * with the same index belong to the same row. Scans sort the rows of a segment by the names of their events
  * (event-scan-names.ts). An entry of `places` is the position of a row in this order. An entry of `owners` is the owner
- * number of its event, or 0 if the event has none. `owners` is valid only after the owners have been looked up.
+ * number of the row's event, or 0 if the event has no owner. `owners` is valid only after the owners have been looked
+ * up.
  */
 export interface Candidates {
   segment: ScanSegment
@@ -77,9 +78,9 @@ export interface RowFilter {
    */
   readonly keep?: (candidates: Candidates) => void
   /**
-   * Returns the column on which the filter depends, with a 1 for each value that passes. Returns null if the column has
-   * more values than `rows`, because testing all of them would not be worthwhile. Undefined if the filter depends on
-   * more than one column.
+   * Returns the column on which the filter depends, with a 1 for each value that passes. Returns null if testing all
+   * values would not be worthwhile: if there are more values than `rows`, or if they are long texts. Undefined if the
+   * filter depends on more than one column.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
 }
@@ -266,11 +267,11 @@ function groupTest(
 /** Tests the long texts of a property in their stored form. */
 interface StoredTextTest {
   readonly textsOf: (segment: ScanSegment) => StoredTexts | null
-  /** Returns whether a value passes. `id` is the position of the value, from 1. */
+  /** Returns whether a value passes. `id` is the index of the value, from 1. */
   readonly test: (texts: StoredTexts, id: number) => boolean
 }
 
-/** Which value each event of a segment has, and a function that tests a value, given by its position. */
+/** The id of the value of each event in a segment, and a function that tests the value with an id. */
 interface ValueVerdicts extends Pick<PlacedColumn, 'ids' | 'first'> {
   readonly count: number
   readonly verdict: (id: number) => 0 | 1
@@ -332,7 +333,10 @@ class ValueFilter implements RowFilter {
     return { column, isPassed }
   }
 
-  /** Returns an array with a 1 for each value that passes. Values that no candidate has may be missing. */
+  /**
+   * Returns an array with a 1 for each value that passes. A value that no candidate has may have a 0 without being
+   * tested.
+   */
   #passing(
     { ids, first, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
@@ -415,8 +419,8 @@ function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
       marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
-  // Owners are looked up before this filter runs, because that removes erased events. They have neither a distinct_id
-  // nor an owner.
+  // Owners are looked up before this filter runs, because the look-up removes erased events. An erased event has
+  // neither a distinct_id nor an owner.
   return { needsOwners: true, mark }
 }
 

@@ -40,7 +40,7 @@ export class NameRows {
 
 /**
  * The rows that a scan has picked: the first `count` entries of two arrays. They contain the position of each row, and
- * the series mask of its name.
+ * a bit mask of the series that may have events with its name.
  */
 export interface PickedRows {
   readonly places: Uint16Array

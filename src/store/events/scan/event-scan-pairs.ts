@@ -56,8 +56,8 @@ function countRange(
 }
 
 /**
- * Returns the number of rows whose value passes the filter and whose name has a mask other than 0. `pairs` are the
- * counts of the column.
+ * Returns the number of rows whose value passes the filter and whose name is requested: its mask in `nameMasks` is not
+ * 0. `pairs` are the counts of the column.
  */
 export function countPassing(
   { starts }: NameRows,
@@ -87,8 +87,8 @@ export function countPassing(
 }
 
 /**
- * Returns, for each value of a column, the number of rows that have it and whose name has a mask other than 0. `pairs`
- * are the counts of the column.
+ * Returns, for each value of a column, the number of rows that have the value and a requested name, that is, a name
+ * whose mask in `nameMasks` is not 0. `pairs` are the counts of the column.
  */
 export function valueCounts(
   { starts }: NameRows,
@@ -112,7 +112,7 @@ export function valueCounts(
   return counts
 }
 
-/** Returns the number of rows whose name has a mask other than 0. */
+/** Returns the number of rows with a requested name, that is, a name whose mask in `nameMasks` is not 0. */
 export function rowsOf(starts: Uint16Array, nameMasks: readonly number[]): number {
   let rows = 0
   for (let id = 0; id < nameMasks.length; id++) {

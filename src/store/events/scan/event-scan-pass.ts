@@ -84,8 +84,8 @@ export class Scan {
    */
   readonly #isPlain: boolean
   /**
-   * The reader of the only value that is read, if rows are found only by names and times. The events with each value
-   * can then be counted without reading them. Otherwise null.
+   * If the request reads only one value, and rows are found only by names and times: the reader of this value. The
+   * events with each value can then be counted without reading them. In all other cases null.
    */
   readonly #split: ValueReader | null
   /**
@@ -96,8 +96,8 @@ export class Scan {
   #hasWeights = false
   #looksAt: LookedAt
   /**
-   * Parts of the arrays of distinct ID numbers in the last segment that was added, which are passed on without a copy.
-   * Null if the caller wants all rows at once.
+   * Rows that are passed on without a copy: parts of the array of distinct ID numbers of the last segment that was
+   * added. Null if the caller wants all rows at once.
    */
   readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
@@ -160,7 +160,7 @@ export class Scan {
     this.#rows.count = 0
   }
 
-  /** Returns whether the times of a segment allow that it has matching rows. */
+  /** Returns whether a segment may have rows in the requested range of time. */
   mayMatch(summary: SegmentSummary): boolean {
     return isTouched(summary, this.#request)
   }
@@ -266,8 +266,8 @@ export class Scan {
   }
 
   /**
-   * Adds one row for each value, with the number of its events. Returns false if the caller needs more than these
-   * numbers.
+   * Adds one row for each value, with the number of events that have the value. Returns false, without adding rows, if
+   * more than these numbers is needed or if this would not be worthwhile.
    */
   #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     const split = this.#split
@@ -357,8 +357,8 @@ export class Scan {
   }
 
   /**
-   * Picks the rows with matching names and times as candidates. Each of them gets the series to which it may belong by
-   * its name.
+   * Picks the rows with matching names and times as candidates. Each candidate gets a bit mask of the series to which
+   * it may belong by its name.
    */
   #pick(segment: ScanSegment, nameMasks: readonly number[], candidates: Candidates): void {
     const { nameRows, summary } = segment
@@ -401,7 +401,10 @@ export class Scan {
     keepMarked(candidates, this.#marks)
   }
 
-  /** Looks up the owners of the candidates. Removes those that have no owner, or whose owner is not requested. */
+  /**
+   * Looks up the owners of the candidates. Removes candidates whose owner is not requested, and candidates without an
+   * owner unless the request includes them.
+   */
   #keepOwned(segment: ScanSegment, candidates: Candidates): void {
     const { distinctIds, nameRows, summary } = segment
     const { words, since } = this.#owners

@@ -38,9 +38,9 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
 }
 
 /**
- * Returns whether a thread that answers one part of a query reads a segment. A segment always belongs to the same part,
- * so each thread caches only the columns of its own segments. Full segments belong to the parts in turn, small segments
- * to any part.
+ * Returns whether a part of a query reads a segment. Each part is answered by one thread. A segment always belongs to
+ * the same part, so each thread caches only the columns of its own segments. Full segments belong to the parts in turn.
+ * The part of a small segment depends on the sequence number of its first event.
  */
 export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
   if (part === undefined) return true

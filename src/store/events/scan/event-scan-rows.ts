@@ -7,8 +7,8 @@ import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
 /**
- * The largest average number of positions by which a row may be moved while rows are sorted by insertion. If they must
- * be moved further, another method is used.
+ * The largest average number of positions by which the insertion sort may move a row. If rows must be moved further, a
+ * radix sort is used.
  */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
@@ -57,8 +57,8 @@ export class ScanRows {
   }
 
   /**
-   * Sorts the rows by time. Rows with equal times keep their order. If the rows are already sorted, that is only
-   * checked.
+   * Sorts the rows by time. Rows with equal times keep their order. Rows that are already sorted are only checked, not
+   * moved.
    */
   sort(): void {
     const order = timeOrder(this.timesMs, this.count)

@@ -88,13 +88,16 @@ export class ScanSegment {
    */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
-  /** The properties with long values, by key. Null: the values of the property are short. */
+  /**
+   * The properties with long values, by key. Null: the values are short, or their decoded column is cached in
+   * `#properties`.
+   */
   readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
   /**
-   * The segment, opened so that its columns can be decoded. It contains decoded groups, so it is released after each
-   * scan, unless the segment is small.
+   * The segment, opened so that its columns can be decoded. The view contains decompressed groups of columns. So the
+   * view of a large segment is released after each scan.
    */
   #view: SegmentView | null
   /** The number of bytes of the view. They are included in `bytes`. */
@@ -203,8 +206,8 @@ export class ScanSegment {
   }
 
   /**
-   * Returns a property with long values in its stored form. Returns null if the property has no long values. Decodes
-   * and caches only where the value of each row is.
+   * Returns a property with long values in its stored form. Decodes and caches only the location of each row's value.
+   * Returns null if the property has no long values, or if its decoded column was cached before the first call.
    */
   stored(key: string): StoredTexts | null {
     let held = this.#stored.get(key)
@@ -245,8 +248,8 @@ export class ScanSegment {
   }
 
   /**
-   * Releases the view if the segment is large. The view is only needed for decoding. That of a small segment is kept,
-   * because opening the segment again would cost more than the memory.
+   * Releases the view if the segment is large. The view is only needed for decoding. The view of a small segment is
+   * kept, because opening the segment again would cost more than the memory.
    */
   close(): void {
     if (this.#isLarge) this.#view = null

@@ -153,8 +153,8 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
 }
 
 /**
- * Returns the filter for the conditions of a step, or null if every event passes. `isAlone` is true if the name of the
- * step need not be checked any more.
+ * Returns the filter for the conditions of a step, or null if every event passes. `isAlone` is true if the series has
+ * no other step. The filter then does not test the name of the step, because rows are picked by this name before.
  */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []

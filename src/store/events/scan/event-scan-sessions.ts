@@ -13,7 +13,7 @@ import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
-/** The number of bytes of the time with which an id begins. It is in milliseconds since 1970. */
+/** A session id begins with a time in milliseconds since 1970. This is the number of bytes of that time. */
 const TIME_BYTES = 6
 /**
  * Where the version of an id is: the offset of its byte, and the bits of version 7. Only a UUID of version 7 is a
@@ -216,8 +216,8 @@ export class SessionNumbers {
   #enlarge(): void {
     this.#slots = new Uint32Array(this.#slots.length * 2)
     for (let number = 1; number <= this.#count; number++) {
-      // In a UUID of version 7, this word is never 0. If it is 0, the number belongs to an id with capital letters,
-      // which is stored as text.
+      // This word contains the version, so it is never 0 in a UUID of version 7. If it is 0, the number belongs to an
+      // id with capital letters, which is stored as text.
       const start = number * ID_WORDS
       if ((this.#words[start + 1] ?? 0) === 0) continue
       this.#slots[this.#slotOf(this.#words, start)] = number

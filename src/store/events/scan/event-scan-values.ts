@@ -16,7 +16,7 @@ export interface ValueReader {
   read(candidates: Candidates, target: Uint32Array, start: number): void
   /** Returns the column from which the value is read. Undefined if the value does not come from one column. */
   readonly columnOf?: (segment: ScanSegment) => PlacedColumn
-  /** Returns the number of a value in the column of `columnOf`. Undefined if `columnOf` is. */
+  /** Returns the number of a value in the column of `columnOf`. Undefined if `columnOf` is undefined. */
   readonly numberOf?: (stored: unknown) => number
   /** The values, by number. The value with number 0 is always `undefined`. */
   readonly values: readonly unknown[]
@@ -132,8 +132,8 @@ class ColumnReader implements ValueReader {
 }
 
 /**
- * Reads values without giving equal values of different segments the same number: the number of a value is its position
- * in the column of the segment.
+ * Reads values without a common numbering for all segments: the number of a value is its index in the column of its
+ * segment.
  */
 class LocalReader implements ValueReader {
   readonly #columnOf: (segment: ScanSegment) => PlacedColumn

@@ -41,8 +41,7 @@ import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
 
 /**
- * The memory for rows of results that is kept for later queries is limited to the size of the cache, divided by this
- * number.
+ * The memory for rows of results that later queries reuse is limited to the size of the cache, divided by this number.
  */
 const ROWS_SHARE = 16
 /** The memory for values that were computed from events is limited to the size of the cache, divided by this number. */
@@ -64,8 +63,8 @@ export class ScanStore {
   readonly #memory: ColumnMemory
 
   /**
-   * `cache` is the memory for decoded columns. If it is a number, this thread has its own memory, with this number of
-   * bytes.
+   * `cache` is the memory for decoded columns that all threads share. If it is a number, this thread uses memory of its
+   * own, with this number of bytes.
    */
   constructor(tables: EventTables, segments: SegmentReader, cache: number | BlockShare) {
     const [alone] = typeof cache === 'number' ? blockShares(cache, 1) : []
@@ -100,7 +99,10 @@ export class ScanStore {
     return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
   }
 
-  /** Releases the memory for the results of queries. Decoded columns stay cached. Do not call it while a query runs. */
+  /**
+   * Releases the memory for the results of queries, and evicts all cached facts. Decoded columns stay cached. Do not
+   * call it while a query runs.
+   */
   release(): void {
     this.rows.release()
     this.facts.release()
@@ -126,7 +128,7 @@ class SegmentScanner implements EventScanner {
   readonly #limits: ScanLimits
   looksAtPersons = false
   /**
-   * The facts of the project that was scanned last. They stay right as long as this scanner is used, because the
+   * The facts of the project that was scanned last. They stay valid as long as this scanner is used, because the
    * snapshot does not change.
    */
   #known: ProjectFacts | null = null
@@ -238,7 +240,7 @@ class SegmentScanner implements EventScanner {
     }
     if (mixed.length > 0) {
       // Some segments contain events from before and after `sinceMs`, so the times of all their events must be read.
-      // The result is cached for as long as the project stays in this state.
+      // The result stays cached until the events of the project change.
       const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
         return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
       })
@@ -344,9 +346,9 @@ class SegmentScanner implements EventScanner {
 }
 
 /**
- * Returns the values of the events with these sequence numbers, which must be ascending: one column for each reader.
- * `use` opens the segment of a summary and calls a function with it. Each segment that contains one of the sequence
- * numbers is opened once.
+ * Returns the values of the events with these sequence numbers, as one column for each reader. The sequence numbers
+ * must be ascending. For each segment that contains at least one of them, `use` is called once. It opens the segment
+ * and passes it to `read`.
  */
 function readAt(
   sequences: Uint32Array,

@@ -9,9 +9,7 @@ import type { OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { OWNER_MOVES_MAX, SCAN_PROJECTS_MAX } from '../limits.ts'
 
-/**
- * The number of array elements for one change of an owner: the distinct ID number, the old owner, and the new owner.
- */
+/** The number of array elements that describe one change of an owner: distinct ID number, old owner, new owner. */
 const MOVE_NUMBERS = 3
 /** Owners are compared in blocks. This is the number of distinct ID numbers in a block. */
 const COMPARED_WORDS = 1024
@@ -23,8 +21,8 @@ interface KnownProject {
   /** The text `groupTypesVersion` of `ProjectFacts`, which changes when a group type is deleted. */
   readonly groupTypesVersion: string
   /**
-   * The number of the version of the project's events: a new one begins when earlier results cannot be corrected. A
-   * number is never used twice, even if the project is evicted and cached again.
+   * The number of the version of the project's events. A new version begins when earlier results can no longer be
+   * corrected. A number is never used twice, even if the project is evicted and cached again.
    */
   readonly version: number
   /** All changes of owners since the version began. Each change takes `MOVE_NUMBERS` elements. */
@@ -61,8 +59,8 @@ export class KnownProjects {
   }
 
   /**
-   * Returns the owners that have changed; see `EventScanner.movedBehind`. It describes the state of the last call of
-   * `of`.
+   * Returns the old and the new owner of each change after the first `moves` changes; see `EventScanner.movedBehind`.
+   * Changes after the last call of `of` are not included.
    */
   movedBehind(projectId: number, moves: number): Uint32Array {
     const all = this.#known.get(projectId)?.moves ?? []
@@ -85,8 +83,8 @@ export class KnownProjects {
 }
 
 /**
- * Returns all changes of owners since the version began, up to the state `owners`. Returns null if something else has
- * changed too, or if there are too many changes. Earlier results then cannot be corrected.
+ * Returns all changes of owners since the version began, up to the state `owners`. Returns null if earlier results
+ * cannot be corrected: if something else has changed too, or if there are too many changes.
  */
 function movesUntil(
   { owners: before, moves }: KnownProject,

@@ -11,8 +11,8 @@ import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * Returns the times at which all parts except the first begin. They are chosen so that each part has about the same
- * share of the events in these segments.
+ * Returns the times at which the parts begin, without the first part. They are chosen so that each part has about the
+ * same number of the events in these segments.
  */
 export function sessionBounds(
   summaries: readonly SegmentSummary[],
@@ -96,7 +96,7 @@ export class SessionPart {
   }
 }
 
-/** Returns the sessions to which a part of a query is limited, or null if it is not limited to sessions. */
+/** Returns the sessions to which a part of a query is limited, or null if there is no such limit. */
 export function sessionPart(part: EventPart | undefined): SessionPart | null {
   if (part?.by !== 'sessions' || part.count === 1) return null
   const { index, bounds = [] } = part

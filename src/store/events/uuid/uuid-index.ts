@@ -1,9 +1,9 @@
 /**
  * The uuid index of the writing thread, by which duplicates are found. For the fingerprint of an event
- * (uuid-fingerprint.ts), it returns the events that may have the same one. The newest entries are in a table in memory.
- * A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one level are merged into one
- * run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per entry), so a new event
- * usually costs no read.
+ * (uuid-fingerprint.ts), the index returns the stored events that may have the same fingerprint. The newest entries are
+ * in a table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one
+ * level are merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per
+ * entry), so a new event usually costs no read.
  *
  *   table in memory  --flush-->  runs of level 0  --merge 8-->  runs of level 1  --merge 8-->  ...
  *
@@ -53,8 +53,8 @@ interface LoadedRun {
 interface Merge {
   readonly sources: readonly LoadedRun[]
   /**
-   * A cursor for each run that still has entries to merge. It is at the next entry. Null before the merge has read
-   * anything.
+   * For each run that still has entries to merge: a cursor at the next of these entries. Null until the merge begins to
+   * read.
    */
   cursors: RunCursor[] | null
   readonly writer: RunWriter
@@ -104,8 +104,8 @@ export class UuidIndex {
   }
 
   /**
-   * The number of bytes of the table in memory and of all filters. `bytesMax` is the limit for the table only. The
-   * filters grow with the number of events.
+   * The number of bytes of the table in memory and of all filters. `bytesMax` is the largest size of the table plus the
+   * present size of the filters, because only the table has a limit. The filters grow with the number of events.
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
@@ -153,7 +153,7 @@ export class UuidIndex {
 
   /**
    * Writes the table in memory to the disk as a run. Call it only within a write transaction. In the same transaction,
-   * the caller must update `indexedRows`.
+   * the caller must update `indexedRows` of every project that has events in the table.
    */
   flush(): void {
     const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
@@ -169,8 +169,8 @@ export class UuidIndex {
   }
 
   /**
-   * Removes chunks that are no longer needed, or merges runs, until `isOver` returns true. Call it only within a write
-   * transaction.
+   * Does one step: removes some chunks that are no longer needed, or if there are none, merges runs until `isOver`
+   * returns true. Call it only within a write transaction.
    */
   maintain(isOver: () => boolean): void {
     const leftover = this.#leftovers[0]

@@ -29,8 +29,8 @@ export class UuidLookup {
   }
 
   /**
-   * Returns the newest event with a uuid, which has 16 bytes. The event may be erased. Returns null if there is none.
-   * Throws `DamagedRecordError`.
+   * Returns the newest event with a uuid (16 bytes), or null if there is none. The event may be erased. Throws
+   * `DamagedRecordError`.
    */
   newest(projectId: number, uuid: Uint8Array): FoundRow | null {
     const counters = loadCounters(this.#tables.projects, projectId)

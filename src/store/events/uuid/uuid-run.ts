@@ -139,8 +139,8 @@ export class RunCursor {
   }
 
   /**
-   * Appends the sequence numbers of entries to `found`, at most `limit` of them: those with this high half and this low
-   * half. If `low` is null, the low half does not matter.
+   * Appends the sequence numbers of the entries with this fingerprint to `found`, at most `limit` of them. If `low` is
+   * null, only the high half of the fingerprint must be equal.
    */
   collect(
     high: number,
@@ -157,8 +157,8 @@ export class RunCursor {
   }
 
   /**
-   * Returns the number of the last chunk whose first entry is less than a fingerprint. Entries with exactly this
-   * fingerprint may begin in this chunk.
+   * Returns the number of the last chunk whose first entry is less than a fingerprint, or 0 if there is none. The first
+   * entry with exactly this fingerprint may be in this chunk.
    */
   #chunkBefore(high: number, low: number): number {
     const { firsts } = this.run

@@ -32,14 +32,14 @@ export class DuplicateCheck {
   }
 
   /**
-   * Returns whether one of the events with these sequence numbers is the same as the given one. Throws
-   * `DamagedRecordError`.
+   * Returns whether one of the events with these sequence numbers has the identity `row` and does not count as erased.
+   * Throws `DamagedRecordError`.
    */
   isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
     const { projectId } = project
     for (const sequence of sequences) {
       // Entries of the index do not name their project. So the candidate may belong to another project, and its
-      // sequence number may be too large for this one.
+      // sequence number may be too large for this project.
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
       if (pending === false) continue

@@ -59,9 +59,11 @@ export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
-  /** The time of `performance.now()` before which no further attempt is made. */
+  /** The next segment is not processed before `performance.now()` returns this time. */
   #againAtMs = 0
-  /** The matches of the jobs that are ordered but not complete, by project and by the number of the job. */
+  /**
+   * For each job that is ordered but not complete: what its events must match. By project and by the number of the job.
+   */
   readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
   readonly #carriedOut: ErasedJob[]
 

@@ -1,6 +1,6 @@
 /**
- * Removes most columns of a segment of which ClickHouse has a complete copy, so that they are only there
- * (format/away-columns.ts). The segment is rewritten with the other columns.
+ * Removes most columns of a segment from the store when ClickHouse has a complete copy of them
+ * (format/away-columns.ts). The segment is rewritten with the columns that stay.
  */
 import type { CopiedSegment } from '../../../ports/warehouse.ts'
 import { seal } from '../../lmdb/codec.ts'

@@ -19,7 +19,7 @@ interface PendingSegment {
 /** One project in the writing thread. */
 export class OpenProject {
   readonly projectId: number
-  /** The counters as they are stored. `takePending` counts the events of a commit. */
+  /** The counters as they were at the last commit. `takePending` adds the events of the next commit to them. */
   readonly counters: ProjectCounters
   /** The sequence number of the newest event, which may not be committed yet. */
   rows: number

@@ -102,7 +102,7 @@ export class ProcessingWriter {
   readonly #warnings: WarningLog
   readonly #referred: ReferredTexts
   readonly deadLetters: DeadLetters
-  /** The events that were accepted but are not stored. What is added here waits for the next commit. */
+  /** Records the events that were accepted but are not stored. The next commit writes these records. */
   readonly dropped: DroppedWriter
   /** The part of the store that stores events (ports/warehouse.ts). */
   readonly warehouse: WarehouseWriter
@@ -284,7 +284,7 @@ export class ProcessingWriter {
   }
 
   /**
-   * Begins a block of the log. `atMs` is the time at which its last record arrived. Until the next block begins, this
+   * Begins a block of the log. `atMs` is the time at which its last record arrived. Until the next block begins, `atMs`
    * is the time of the log.
    */
   beginBlock(atMs = this.#logTimeMs): void {
@@ -297,8 +297,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Applies the erasures that commands have ordered for a project. From now on, all earlier events that they are about
-   * count as erased, even if they are still stored.
+   * Applies the erasures that commands have ordered for a project. From now on, all earlier events that these erasures
+   * apply to count as erased, even if they are still stored.
    */
   noteErasures(projectId: number): void {
     const persons = this.persons(projectId)
@@ -307,8 +307,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The estimated memory of everything that was added since the last commit, in bytes. A commit releases this memory.
-   * It is possible between any two events. Reading the number costs a few additions.
+   * The estimated memory of everything that was added since the last commit, in bytes. A commit, which is possible
+   * between any two events, releases this memory. Reading the number costs a few additions.
    */
   get gatheredBytes(): number {
     return (
@@ -327,9 +327,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores, in one transaction: everything that was added, the position in the log, the position in the shared log of a
-   * cluster, and how far the log and the environment `flags` are. `part` says how much of the block after the position
-   * is stored too. Throws the errors of LMDB.
+   * Stores, in one transaction: everything that was added, the `position` in the log, the position in the shared log of
+   * a cluster (`origin`), and the states of the log and of the environment `flags` that were last seen (`seen`). `part`
+   * says how much of the block after `position` is stored too. Throws the errors of LMDB.
    */
   commit(
     position: number,
@@ -373,8 +373,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores how far the log and the environment `flags` are, unless that is stored already. Used when there is nothing
-   * to commit.
+   * Stores the states of the log and of the environment `flags` that were last seen, if they are newer than the stored
+   * ones. Used when there is nothing to commit.
    */
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
@@ -461,7 +461,7 @@ export class ProcessingWriter {
 
   /**
    * Returns the progress to store with a commit. Readers compare `position` and `folds` to find out whether their
-   * cached persons are still right, so at least one of them must change.
+   * cached persons are still right, so each commit must change at least one of the two.
    */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {
     const isSame = position === this.#standing.position

@@ -15,7 +15,7 @@ import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
-/** The number of rows that the list contains for a segment that must not be merged. No real segment is so large. */
+/** In the list, a segment that must not be merged has this number of rows. No real segment is so large. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
 /** What a `SegmentCompactor` needs. */
@@ -54,7 +54,7 @@ export class SegmentCompactor {
     return this.#waiting.size > 0
   }
 
-  /** Looks for a merge that is worthwhile and makes it. Makes at most one merge. Returns true if it has made one. */
+  /** Makes the next merge that is worthwhile, if there is one. Returns true if it has made a merge. */
   step(): boolean {
     for (const project of this.#waiting) {
       const list = this.#refresh(project)
@@ -65,7 +65,7 @@ export class SegmentCompactor {
     return false
   }
 
-  /** Returns the list of a project's segments, after it has added those that are new since the last call. */
+  /** Adds the segments that are new since the last call to the list of a project, and returns the list. */
   #refresh(project: OpenProject): ProjectSegments {
     const list = getOrAdd(this.#lists, project, (): ProjectSegments => ({ segments: [], rows: 0 }))
     const { segments, onDamage } = this.#options

@@ -1,8 +1,8 @@
 /**
  * Plans and makes merges of small segments. Small commits create small segments. Each of them needs a header, and they
  * compress badly. Neighboring segments that are smaller than a certain size are merged when together they reach this
- * size. There are several such sizes: 16 rows, then 16 times as many, and so on. So an event is rewritten at most three
- * times. If each commit contains some hundred events, it is rewritten only once.
+ * size. There are several such sizes: 16, 256, 4096 rows and so on. So an event is rewritten at most three times, or
+ * only once if each commit contains some hundred events.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
@@ -25,8 +25,8 @@ const TIER_FACTOR = 16
  */
 const SOURCES_MIN = 16
 /**
- * A column may be stored as a plain list if the list has at most this many times the bytes of the column's dictionary,
- * plus `REPEATED_BYTES_IGNORED`.
+ * A column is stored as a plain list only if the list has at most this many times as many bytes as the column's
+ * dictionary, plus `REPEATED_BYTES_IGNORED`.
  */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
@@ -118,8 +118,8 @@ function planStrays(
 
 /**
  * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their position, because it
- * determines the sequence number. But they lose their contents: their distinct ID number becomes 0, and they have no
- * name, no uuid and no properties.
+ * determines the sequence number. But they lose their contents: their distinct ID number becomes 0, their name becomes
+ * empty, and they have no uuid, no properties and no time of their own.
  */
 export function appendSegment(
   builder: SegmentBuilder,

@@ -219,7 +219,7 @@ export class SegmentWriter implements WarehouseWriter {
 
   /**
    * Returns whether the table of the uuid index may be written to the disk as a run. If the disk has too little space
-   * for it, the table grows in memory instead, up to twice its usual size, and is written then.
+   * for it, the table grows in memory instead. At twice its usual size, it is written in any case.
    */
   #mayFlushIndex(): boolean {
     const { tableEntries } = this.#index
@@ -316,8 +316,9 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /**
-   * Makes maintenance steps until the time is over. A step takes up to 50 ms and does not disturb readers. A step that
-   * is paused after a failure is skipped.
+   * Does maintenance in steps for about `budgetMs` milliseconds, and returns whether work is left. A step does not
+   * disturb readers. It takes up to 50 ms, or about 0.2 s if it erases events of a large segment. A step that is paused
+   * after a failure is skipped.
    */
   maintain(budgetMs: number, isErasingOnly = false): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
