@@ -2,7 +2,7 @@
  * Finds the filters of flags that can never match (see filters/filter-faults.ts). Source: docs/compatibility/flags.md,
  * "Filters that can never match".
  */
-import { isObject, type JsonObject } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { type FilterFault, faultsOfFilter, patternsOf } from '../filters/filter-faults.ts'
 import { COHORT_OPERATORS, DEPENDENCY_OPERATOR, FLAG_OPERATORS } from '../filters/operator-names.ts'
 import { propertiesOf } from './flag-references.ts'
@@ -39,8 +39,9 @@ export function flagFaults(filters: JsonObject): readonly FilterFault[] {
  */
 export function uncheckedPatterns(filters: JsonObject): readonly string[] {
   if (knownFaults.has(filters)) return []
-  const lists = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
-  return patternsOf(lists)
+  const properties = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
+  if (!Object.hasOwn(filters, 'groups')) properties.push(...objectsOf(filters['properties']))
+  return patternsOf(properties)
 }
 
 function conditionFaults(condition: JsonObject, prefix: string): readonly FilterFault[] {

@@ -6,7 +6,7 @@
  */
 import t from 'tap'
 import { patternRefusal } from '../../../src/base/pattern/pattern.ts'
-import { flagFaults } from '../../../src/rules/flags/flag-faults.ts'
+import { flagFaults, uncheckedPatterns } from '../../../src/rules/flags/flag-faults.ts'
 import { flagPropertyTest } from '../../../src/rules/flags/flag-property-test.ts'
 
 const MAIL = '\\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\\.[A-Za-z]{2,}\\b'
@@ -234,4 +234,15 @@ t.test('version ranges accept x, and invalid ranges are refused', async (t) => {
       flagPropertyTest('semver_wildcard', range, 'UTC')(version) !== passes,
   )
   t.strictSame(wrong, [])
+})
+
+t.test('the patterns of a flag are found in all of its conditions', async (t) => {
+  const filterOf = (value: string) => ({ key: 'path', operator: 'regex', value })
+  const condition = (value: string) => ({ properties: [filterOf(value)] })
+  const whole = { groups: [condition('^a'), condition('^b')], super_groups: [condition('^c')] }
+  t.strictSame(uncheckedPatterns(whole), ['^a', '^b', '^c'])
+  // Filters without `groups` are a single condition themselves.
+  t.strictSame(uncheckedPatterns(condition('^d')), ['^d'])
+  flagFaults(whole)
+  t.strictSame(uncheckedPatterns(whole), [], 'they are compiled now')
 })
