@@ -6,8 +6,8 @@
  * expensive ones.
  *
  * express  up to 1 MiB when decoded, or up to 128 KiB if the events must be parsed: milliseconds
- * bulk     any size if the scanner reads the body; otherwise parses up to 1 MiB, and checks only the outline and the key
- *          of a larger body
+ * bulk     any size if the scanner reads the body; otherwise parses up to 1 MiB, and checks only the outline and the
+ *          key of a larger body
  * slow     larger bodies that are parsed event by event; with few exceptions, their keys were checked in the bulk lane
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
