@@ -1,9 +1,9 @@
 /**
  * Counts persons or groups for a feature flag: those that a condition would match, or those for which a planned change
  * would alter the value of the flag. The flag rules evaluate every person, or every group of one type. A count runs in
- * short parts, so that other long reads can run in between. A person who changes during the count is counted as they
- * were when they were evaluated. The percentage of a condition is ignored: all persons that match its filters count.
- * Source: docs/compatibility/flags.md, "Feature flag routes".
+ * short parts, so that other long reads can run in between. If a person changes during the count, the count uses the
+ * state at the moment when the person was evaluated. The percentage of a condition is ignored: all persons that match
+ * its filters count. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'

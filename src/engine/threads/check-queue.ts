@@ -160,8 +160,8 @@ export class CheckQueue {
 
   /**
    * Makes room for a new body in a lane by refusing the newest body of the sender that has most bodies in the lane.
-   * Returns false if that sender does not have at least two bodies more than the sender of the new body. No body is
-   * then refused.
+   * Does so only if that sender has at least two bodies more than the sender of the new body. Returns whether a body
+   * was refused.
    */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()

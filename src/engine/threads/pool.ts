@@ -371,8 +371,8 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // If a writing thread ends, the change may have been made. `run` then rejects with an error that tells the caller
-    // so, but `ask` does not.
+    // If a writing thread ends, the change may have been made. `run` then rejects with `ThreadEndedError`, so that the
+    // caller knows this. `ask` rejects with an ordinary refusal.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(

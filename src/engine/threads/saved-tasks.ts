@@ -63,10 +63,9 @@ export interface SharedAnswer {
 export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 
 /**
- * The operations on saved objects by name. A refusal is a `ServiceError`. For an object that does not exist, all
- * operations return null. For a deleted object, an operation that returns a view returns the view, but an operation
- * that returns a text returns null unless `withDeleted` is true. A dashboard with its tiles can have megabytes, so it
- * is sent between threads only as text.
+ * The operations on saved objects by name. A refusal is a `ServiceError`. An operation that returns a view or a text
+ * returns null if the object does not exist. If the object is deleted, the view is still returned, but a text only with
+ * `withDeleted`. A dashboard with its tiles can have megabytes, so it is sent between threads only as text.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),

@@ -283,8 +283,8 @@ export class ThreadGroup {
   /**
    * Call it after a thread has ended. Checks after a while whether the group has a thread again. If a thread ends while
    * it loads its code, Piscina does not start another one, and waiting tasks would wait forever. If the group has no
-   * thread, opens a new pool, provided that the process could not open the files of the code, or that the group can be
-   * without threads. In any other case, reports that the process must end.
+   * thread, there are two cases. If the process could not open the files of the code, or if the group can be without
+   * threads, a new pool is opened. Otherwise `onDeath` reports that the process must end.
    */
   #awaitReplacement(cause: unknown): void {
     const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
