@@ -19,7 +19,7 @@ const LIST = 'files.json'
  */
 const START = 'start.cjs'
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
-/** The folder beside the program in which V8 caches compiled code. */
+/** The folder in the cache, beside the files of the program, in which Node stores compiled code. */
 const COMPILED = 'compiled'
 /**
  * The settings of glibc's memory allocator, the same as in `npm start` and the systemd unit. Without them, a daemon
@@ -105,9 +105,8 @@ function packedProgram(): PackedProgram {
 }
 
 /**
- * Returns the folders that may hold the cache, the preferred one first. If systemd creates a user for the service only
- * while the service runs, CACHE_DIRECTORY is a symbolic link that systemd has made. The link is resolved, because the
- * cache refuses a folder that is a link.
+ * Returns the folders that may hold the cache, the preferred one first. If the service runs as a dynamic user of
+ * systemd, CACHE_DIRECTORY is a symbolic link. The link is resolved, because the cache refuses a folder that is a link.
  */
 function programFolders(): readonly string[] {
   const { CACHE_DIRECTORY: ofService } = process.env

@@ -4,8 +4,8 @@
  * is smaller:
  *
  * - A batch of events that failed is retried in smaller batches. An event that fails alone becomes a dead letter.
- * - A maintenance step that failed (such as merging segments or erasing events) is paused. If the process ended during
- *   the step, the step is tried once more first, because the process may have ended for another reason.
+ * - A maintenance step that threw an error (such as merging segments or erasing events) is paused. A step during which
+ *   the process ended is tried once more before it is paused, because the process may have ended for another reason.
  *
  * The record is the file `processing` in the data directory: 4096 bytes, rewritten in place, all numbers little-endian.
  * It is not flushed to disk, because it must survive the end of the process, but need not survive a power cut. If the
@@ -60,12 +60,14 @@ const THROWN = 2
 const ENDED = 3
 
 /**
- * The time of failure that is recorded for a step during which the process has ended only once. It is so long ago that
- * the step is not paused.
+ * The time of failure (in 1970) that is recorded for a step during which the process has ended once. A pause that
+ * begins then is long over, so the step is not paused.
  */
 const NOT_PAUSED = 0
 
-/** The number of events that is assumed for an attempt that ended before it read its first block. */
+/**
+ * The assumed number of events of a failed attempt if its real number is unknown, because it had not read a block yet.
+ */
 const COUNT_UNKNOWN = 8192
 /** If the limit of a batch has grown beyond this number of events, batches are no longer limited. */
 const EVENTS_ENOUGH = 65_536
@@ -80,7 +82,7 @@ export interface LogPlace {
 export interface AttemptPlan {
   /** The largest number of events in the next transaction. */
   readonly eventsMax: number
-  /** If it is not null, the next event becomes a dead letter with this reason. */
+  /** The reason with which the next event becomes a dead letter. Null if the event is processed. */
   readonly setAside: string | null
 }
 
@@ -133,8 +135,8 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * Returns the plan for the events after a position. Removes the record of a failure at another position, because it
-   * no longer matters.
+   * Returns the plan for the events after a position. If the recorded failure is about another position, removes the
+   * record, because the events that failed are no longer the next ones.
    */
   plan({ position, done }: LogPlace): AttemptPlan {
     if (this.#state === AT_REST) return { eventsMax: this.#eventsMax, setAside: null }
@@ -311,8 +313,8 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * The record of earlier failures of the current step, or undefined if there are none. Between two steps, the previous
-   * step counts as the current one.
+   * The record of earlier failures of the step that is running or, if none is running, of the last step. Undefined if
+   * the step has not failed.
    */
   get #currentStep(): FailedStep | undefined {
     const kind = this.#bytes.readUInt32LE(AT_STEP + 4)

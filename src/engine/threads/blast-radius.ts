@@ -1,9 +1,9 @@
 /**
- * Counts the persons or groups that a condition would match, or for which a planned change of a flag would alter the
- * value. The flag rules evaluate every person, or every group of one type. A count runs in short parts, so that other
- * long reads can run in between. If a person changes during the count, the state at the time of the evaluation counts.
- * The percentage of a condition is ignored: all persons that match its filters count. Source:
- * docs/compatibility/flags.md, "Feature flag routes".
+ * Counts persons or groups for a feature flag: those that a condition would match, or those for which a planned change
+ * would alter the value of the flag. The flag rules evaluate every person, or every group of one type. A count runs in
+ * short parts, so that other long reads can run in between. If a person changes during the count, the count uses the
+ * state at the moment when the person was evaluated. The percentage of a condition is ignored: all persons that match
+ * its filters count. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -36,7 +36,7 @@ export interface BlastRadius {
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
 /**
- * The time is checked after each group of this many persons. If conditions contain patterns, a single person may take
+ * After this number of persons or groups, the time is checked. If conditions contain patterns, a single person may take
  * about 20 ms.
  */
 const CLOCK_EVERY = 16
@@ -45,7 +45,7 @@ const NOTHING: JsonObject = Object.freeze({})
 /** The progress and results of a count. It is plain data, so that any thread can continue the count. */
 export interface CountState<Tally> {
   readonly tally: Tally
-  /** The number of all persons or groups. */
+  /** The number of all persons or groups. 0 for a count of matches, which does not need it. */
   readonly total: number
   /** If this is n, the count evaluates only every n-th person or group. */
   readonly every: number
@@ -194,7 +194,10 @@ export function recordCount(
     : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** A person or group. `place` is its person number or its group key, after which a count can continue. */
+/**
+ * A person or group. `place` is the person number or the group key, which says where the next part of a count
+ * continues.
+ */
 interface PlacedSubject extends Subject {
   readonly place: number | string
 }
@@ -275,7 +278,10 @@ function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   }
 }
 
-/** Checks filters and returns them. Errors must not name the field `filters`, because the body has no such field. */
+/**
+ * Checks the filters of a trial flag and returns them. Errors say `condition` instead of `filters`, because the body
+ * has no field `filters`.
+ */
 function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   try {

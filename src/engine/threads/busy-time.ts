@@ -1,4 +1,4 @@
-/** Measures how long threads are busy. The main thread measures it, because it distributes the tasks. */
+/** Measures how long threads are busy. The measurement runs on the main thread, because that distributes the tasks. */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 
 /** The busy time of a pool in which each thread runs one task at a time. */

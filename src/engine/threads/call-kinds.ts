@@ -34,8 +34,8 @@ export interface PageTools {
   readonly format: RowFormat
   readonly writer: RowsWriter
   /**
-   * Called between rows and before a group of columns is read. Throws if the page must not be continued: because it
-   * takes too long, because the group is too large for a short read, or because nobody waits for the page any more.
+   * Called between rows and before a group of columns is read. Throws to stop the page. A short read is stopped if it
+   * takes too long or if the group is too large. A long read is stopped if nobody waits for it any more.
    */
   readonly check: (groupBytes?: number) => void
 }
@@ -91,7 +91,7 @@ export interface PageCall<Values extends readonly unknown[], Result> {
   readonly weight: (values: Values) => number
 }
 
-/** Defines a short call. It runs on a reader thread, or on a thread of the kind `threads`. */
+/** Defines a short call. It runs on a thread of the kind `threads`, by default on a reader thread. */
 export function short<Values extends readonly unknown[], Result, Stores = ThreadStores>(
   run: ShortCall<Values, Result, Stores>['run'],
   threads: ThreadKind = 'readers',
@@ -100,7 +100,7 @@ export function short<Values extends readonly unknown[], Result, Stores = Thread
   return { kind: 'short', threads, run, memory }
 }
 
-/** Defines a long call. It runs on a thread for long reads, or on a thread of the kind `threads`. */
+/** Defines a long call. It runs on a thread of the kind `threads`, by default on a thread for long reads. */
 export function long<Values extends readonly unknown[], Result>(
   run: LongCall<Values, Result>['run'],
   threads: ThreadKind = 'long_readers',
@@ -117,7 +117,10 @@ export function page<Values extends readonly unknown[], Result>(
   return { kind: 'page', threads: 'readers', run, weight }
 }
 
-/** Returns the buffer to transfer if a result is a text with rows, or contains one. */
+/**
+ * Returns the buffer of a result that is a text, or that has a text in `rows`, so that it is transferred instead of
+ * copied. Returns an empty list for any other result.
+ */
 export function memoryOf(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   const text = 'rows' in result ? result.rows : result

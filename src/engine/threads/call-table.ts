@@ -1,7 +1,7 @@
 /**
- * All calls of threads in one table: for each name the function, the kind of thread that runs it and its weight (its
- * rank among waiting calls, see long-reads.ts), and the types derived from them. Values and results are plain data, so
- * that another process can answer calls too (ports/task-runner.ts).
+ * The table of all thread calls, and the types that are derived from it. For each name, it contains the function, the
+ * kind of thread that runs the function and, for pages, the weight (the rank among waiting calls, see long-reads.ts).
+ * Arguments and results are plain data, so that another process can answer calls too (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
 import type { PlacedChanges, WholeCopy } from '../../ports/change-log.ts'
@@ -67,7 +67,7 @@ export const FLAG_CALLS = {
   scheduleFlag: short(({ flags }, task: ScheduleTask) => flags.schedule(task)),
   /** Makes a scheduled change if it is still due, or stops a ramp. */
   moveFlag: short(({ flags }, task: FlagMoveTask) => flags.move(task)),
-  /** Removes the stored event of a guard, after the event was written to the log. */
+  /** Removes an event of a guard from the flag store. Call it after the event was written to the log. */
   removeGuardEvent: short(({ flags }, projectId: number, number: number, nowMs: number) =>
     flags.removeGuardEvent(projectId, number, nowMs),
   ),
@@ -93,8 +93,8 @@ const COHORT_CALLS = {
   /** Returns the cohorts of all projects whose members are calculated. */
   calculatedCohorts: short(({ reader }) => reader.persons().calculatedCohorts()),
   /**
-   * Calculates the members of a cohort. Returns the differences between these and the stored members, or null if there
-   * is no such cohort.
+   * Calculates the members of a cohort. Returns how they differ from the stored members, or null if there is no such
+   * cohort.
    */
   cohortMembers: long(runCohortMembers, 'analytics', (changes) =>
     changes === null ? [] : [changes.added.buffer, changes.removed.buffer],
@@ -216,8 +216,8 @@ type RunOf<Entry> = Entry extends { readonly run: (tools: never, ...values: infe
 export type Calls = { readonly [Name in CallName]: RunOf<CallTable[Name]> }
 
 /**
- * The methods with which a caller makes the calls of a table, one for each call. A method rejects with the
- * `ServiceError` with which the call is refused, such as 503 if too many calls wait. The method of a page also takes a
+ * The methods with which callers make the calls of a table, one for each call. A method rejects with a `ServiceError`
+ * if the call is refused, for example with 503 if too many calls wait. The method of a call for a page also takes a
  * `PageWish`.
  */
 export type CallerOf<Table> = {

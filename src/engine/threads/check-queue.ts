@@ -5,9 +5,10 @@
  * waits in the next lane. Each lane has threads that more expensive lanes cannot use, so cheap checks never wait for
  * expensive ones.
  *
- * express  up to 1 MiB when decoded, of which 128 KiB may need parsing: milliseconds
- * bulk     any size, validated by the scanner; of the parts that need parsing, only the outline and the key
- * slow     known keys only, with few exceptions: large bodies that are parsed event by event
+ * express  up to 1 MiB when decoded, or up to 128 KiB if the events must be parsed: milliseconds
+ * bulk     any size if the scanner reads the body; otherwise parses up to 1 MiB, and checks only the outline and the
+ *          key of a larger body
+ * slow     larger bodies that are parsed event by event; with few exceptions, their keys were checked in the bulk lane
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { SLAB_BYTES_MAX } from '../../base/limits.ts'
@@ -80,8 +81,8 @@ export interface CheckWaiter {
 /** The dependencies of a queue. */
 export interface CheckQueueOptions {
   /**
-   * The largest number of threads that the bulk lane uses at a time, and also that the slow lane uses. The queue has
-   * twice this number of threads, and one more that only the express lane uses.
+   * The largest number of threads that the bulk lane uses at a time. The same limit applies to the slow lane. The queue
+   * has twice this number of threads, and one more, so that one thread is always left for the express lane.
    */
   readonly laneThreads: number
   /** Runs a check on a thread. `transferList` contains the memory of the body, which is moved to the thread. */
@@ -90,8 +91,8 @@ export interface CheckQueueOptions {
 }
 
 /**
- * The final result of a check. As long as the check waits for a later lane, there is no result yet. The receiver must
- * release the slab of the block.
+ * The final result of a check. A check that must continue in a later lane has none yet. The receiver must release the
+ * slab of the block.
  */
 export type CheckVerdict =
   | Extract<CheckResult, { kind: 'refused' }>
@@ -158,8 +159,9 @@ export class CheckQueue {
   }
 
   /**
-   * Makes room for a new body in a lane: refuses the newest body of the sender that has most bodies in the lane. Does
-   * this only if that sender has at least two bodies more than the sender of the new body. Otherwise returns false.
+   * Makes room for a new body in a lane by refusing the newest body of the sender that has most bodies in the lane.
+   * Does so only if that sender has at least two bodies more than the sender of the new body. Returns whether a body
+   * was refused.
    */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
@@ -255,11 +257,11 @@ export class CheckQueue {
     } catch (error) {
       waiting.reject(error)
     } finally {
-      // The check has ended, or its thread has, so nothing uses the memory any more.
+      // The check or its thread has ended, so nothing uses the memory any more.
       for (const one of new Set([body, slab])) if (one !== inUse) one?.release()
       this.#running[lane]--
-      // The next check starts only after the caller has passed on the events of this one, because `hasRoom` must count
-      // them.
+      // `setImmediate` lets the caller pass on the events of this check before the next check starts, because `hasRoom`
+      // must count them.
       setImmediate(() => this.#startNext())
     }
   }

@@ -43,8 +43,8 @@ export const DEFINITION_CALLS = {
   /** Returns the names of properties, as rows that `propertyBody` makes. */
   propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
   /**
-   * Returns the definition with an id, or null if there is none, and the sequence number of the newest event of the
-   * project.
+   * Returns the definition with an id, and the sequence number of the newest event of the project. Returns null if
+   * there is no such definition.
    */
   eventDefinition: page(
     ({ stores, check }, projectId: number, id: string) => {

@@ -75,7 +75,9 @@ export const STATUS_CALLS = {
 /** Calls about the fate of events. */
 export const FATE_CALLS = {
   eventFate: long(({ stores }, query: FateQuery) => fateOf(stores.reader, stores.log, query)),
-  /** Returns the reasons why events of a project that arrived after `afterMs` were not stored. */
+  /**
+   * Returns how many events of a project that arrived after `afterMs` were not stored, for each reason, with samples.
+   */
   ingestionFates: short(({ reader }, projectId: number, afterMs: number) => {
     const limit = FATE_EVENTS_READ_MAX
     const { results } = reader.listDropped({ projectId, afterMs, limit })
@@ -118,8 +120,7 @@ export const ERASURE_CALLS = {
   ),
   getRetention: short(({ reader }, projectId: number) => reader.erasures().retention(projectId)),
   /**
-   * Returns how much the retention rules would remove. With `rules`, these rules are used instead of those of the
-   * project.
+   * Returns how much the retention rules of a project would remove. If `rules` is not null, it replaces these rules.
    */
   planRetention: long(
     ({ stores }, projectId: number, rules: RetentionRules | null, nowMs: number) =>

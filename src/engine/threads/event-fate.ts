@@ -12,7 +12,10 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import type { EventReader } from '../../store/events/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
-/** The reason why an event was dropped, by the type of the warning about it. Other warnings are about stored events. */
+/**
+ * Maps the type of a warning to the reason why its event was dropped. Warnings of all other types are about stored
+ * events.
+ */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
   ['message_size_too_large', 'properties_too_large'],
   ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],

@@ -38,7 +38,7 @@ export interface FlagPlanTask {
   readonly projectId: number
   readonly timezone: string
   readonly nowMs: number
-  /** The wanted flags, in the form of a file. No two have the same key. */
+  /** The flags as they should become, in the form of docs/FLAGS-IN-FILES.md. No two have the same key. */
   readonly flags: readonly JsonObject[]
   /** Cohorts that a copy will create in the project. The plan treats them as if they existed. */
   readonly cohorts?: readonly FlagCohort[]
@@ -60,8 +60,8 @@ export interface PlanRow {
   /** Sentences that say what changes. */
   readonly changes: readonly string[]
   /**
-   * For how many persons or groups the value would be another. Null if nothing changes, or if no numbers were
-   * requested.
+   * The number of persons or groups for which the flag would have another value. Null if nothing changes, or if no
+   * numbers were requested.
    */
   readonly effect: PlannedEffect | null
 }
@@ -77,8 +77,8 @@ export interface PlanAnswer {
 /** The progress of a plan. It is plain data, so that any thread can continue it. */
 export interface PlanState {
   /**
-   * The passes over the stored records that are not finished, the current one first. A pass evaluates the groups of the
-   * type with this index, or all persons if it is null.
+   * The passes over the stored records that are not finished, the current one first. An entry is the index of the group
+   * type whose groups the pass evaluates, or null for a pass over all persons.
    */
   readonly passes: readonly (number | null)[]
   readonly count: CountState<RehearsalTally[]> | null
@@ -132,9 +132,9 @@ export function planPiece(
 }
 
 /**
- * Throws 409 `conflict` unless `versions` contains exactly the flags that the plan changes, with their present
- * versions. Throws 400 if a flag cannot be changed. Whether objects that use a flag allow the change is not checked
- * here. The store checks it when it changes the flag.
+ * Throws 409 `conflict` if `versions` is not exactly the list of the flags that the plan changes, with their present
+ * versions. Throws 400 if a flag cannot be changed. Does not check whether objects that use a flag allow the change,
+ * because the store checks that when it changes the flag.
  */
 export function requirePlanned(
   wanted: readonly JsonObject[],

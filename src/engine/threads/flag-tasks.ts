@@ -93,7 +93,7 @@ export class FlagTasks {
     return scheduled.move(this.#context({ ...task, actor: SYSTEM_ACTOR }), move)
   }
 
-  /** Removes the stored event of a guard, after the event was written to the log. Throws 503. */
+  /** Removes an event of a guard from the flag store. Call it after the event was written to the log. Throws 503. */
   removeGuardEvent(projectId: number, number: number, nowMs: number): void {
     const { scheduled } = this.#openStore()
     const context = this.#context({ projectId, nowMs, actor: SYSTEM_ACTOR })

@@ -11,7 +11,7 @@ import { TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
 export interface FlagsFileTask {
   readonly projectId: number
   readonly timezone: string
-  /** The number of the flag after which the part begins, or 0 for the first part. */
+  /** The part begins after the flag with this number. 0 for the first part. */
   readonly afterId: number
 }
 

@@ -14,8 +14,8 @@ export const REACH_PIECE_MS_MAX = 100
  */
 export const CHECK_MS_MAX = 20_000
 /**
- * The time for which an upload waits in all lanes of threads together until it is checked. After it, the request is
- * answered 503.
+ * The time that an upload may wait for its check, in all lanes of threads together. After it, the request is answered
+ * 503.
  * @user Events
  */
 export const CHECK_WAIT_MS_MAX = 30_000
@@ -41,18 +41,18 @@ export const APPEND_MEMORY_BYTES_MAX = 8 * 1024 * 1024
  */
 export const READS_WAITING_MAX = 256
 /**
- * The largest number of characters in table cells that one task reads. A table with fewer characters is written by a
- * single task.
+ * The largest number of characters in table cells that one task reads to determine the columns of a table. A table with
+ * fewer characters is written by a single task.
  */
 export const TABLE_LOOKED_AT_MAX = 2 * 1024 * 1024
 /** The approximate number of bytes of table or export lines that one task writes. The last line may exceed it. */
 export const TABLE_PIECE_BYTES_MAX = 256 * 1024
 /**
- * The largest number of events, all of one segment, that an export reads at once. Together, they may have more bytes
- * than the limit for one task.
+ * The largest number of events that an export reads at once. All of them are in one segment. Their lines together may
+ * have more bytes than the limit for one task.
  */
 export const EXPORT_ROWS_MAX = 1000
-/** The time of one task that writes lines or tables. The rest is left to the next task. */
+/** The time that one task may spend on writing a table or an export. After it, the next task continues. */
 export const TABLE_PIECE_MS_MAX = 100
 /**
  * The time for which open write transactions are observed after a thread has ended unexpectedly. A transaction takes
@@ -75,8 +75,8 @@ export const THREAD_FILES_MIN = 32
  */
 export const DIVIDED_EVENTS_MIN = 200_000
 /**
- * The smallest number of events for which a query is divided if it does little work for each event. Dividing it for
- * fewer would cost more than reading the events.
+ * The smallest number of events for which a query is divided if it does little work for each event. With fewer events,
+ * dividing the query would cost more than reading the events.
  */
 export const DIVIDED_SIMPLE_EVENTS_MIN = 4_000_000
 /** The smallest number of events for which a query is divided if it only counts events. */
@@ -99,7 +99,7 @@ export const NEW_EVENTS_MAX = 200_000
 /** The largest number of queries whose results one thread caches. */
 export const REMEMBERED_PARTS_MAX = 500
 /**
- * The largest number of UTF-16 units in a query for which the daemon records which thread has its result cached. A
+ * The largest number of UTF-16 units in a query for which the daemon records which thread has cached the result. A
  * longer query may go to any thread.
  */
 export const REMEMBERED_QUERY_UNITS_MAX = 16_384
@@ -108,9 +108,12 @@ export const REMEMBERED_QUERY_UNITS_MAX = 16_384
  * longest ago are not refreshed.
  */
 export const REFRESHED_QUERIES_MAX = 100
-/** The time for which a query is refreshed after a client last asked it. */
+/** The time for which a query is refreshed after a client last sent it. */
 export const QUERY_REFRESH_MS_MAX = 600_000
-/** Refreshing queries may use a share of the time. Time that it does not use is saved for later, up to this much. */
+/**
+ * The largest amount of time that is saved for refreshing queries. Refreshing may use only a share of the time, and the
+ * part that it does not use is saved for later.
+ */
 export const QUERY_REFRESH_SAVED_MS_MAX = 1000
 /**
  * The estimated number of bytes of an answer that a thread caches until the store changes. A larger answer is built
@@ -128,7 +131,8 @@ export const KEPT_ANSWERS_BYTES_MAX = 8 * 1024 * 1024
  */
 export const KEPT_ANSWER_BYTES_MAX = 256 * 1024
 /**
- * The largest number of warnings of a project that a search for the fate of an event reads. A project keeps no more.
+ * The largest number of warnings of a project that a search for the fate of an event reads. The store keeps no more
+ * warnings for each project.
  */
 export const FATE_WARNINGS_READ_MAX = 1000
 /** The largest number of dropped events, newest first, that are read to find samples. Older ones are ignored. */

@@ -24,15 +24,15 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 const NICENESS = { long_readers: 5, analytics: 8 } as const
 
 /**
- * The size of the heap for young objects in an analytics thread, in MiB. By default, it would be 48 MiB. These threads
+ * The size of the heap for young objects in an analytics thread, in MiB. The default of V8 is 48 MiB. These threads
  * mostly allocate arrays of numbers, which are outside the heap. Garbage in a smaller heap is collected more often, but
  * this costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
 /**
  * V8 collects the garbage of an analytics thread when its old objects and its arrays outside the heap reach this size,
- * in MiB. By default, it would do so after every few MiB of arrays, and thus in each large query. That would free
- * almost nothing, because almost all old objects are cached columns.
+ * in MiB. By default, V8 would collect garbage after every few MiB of new arrays, and thus in each large query. That
+ * would free almost nothing, because almost all old objects are cached columns.
  */
 const ANALYTICS_OLD_MIB = 48
 
@@ -56,7 +56,7 @@ export function longThreads(workerThreads: number): number {
 }
 
 interface Waiting {
-  /** The number of rows that the call asks for. The waiting call with the smallest number runs first. */
+  /** The number of rows that the call asks for. Among waiting calls, the one with the smallest number runs first. */
   readonly weight: number
   readonly start: (thread: number) => void
   readonly refuse: (error: ServiceError) => void

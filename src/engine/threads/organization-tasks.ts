@@ -171,8 +171,8 @@ export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly name: Name
   readonly request: OrganizationRequest<Name>
   /**
-   * The audit entry of a change, which is stored in the same transaction. If the change creates an object, its ID is
-   * added.
+   * The audit entry of a change, which is stored in the same transaction. If the change creates an object, the ID of
+   * the object is added to the entry.
    */
   readonly audit?: AuditEntry | undefined
 }

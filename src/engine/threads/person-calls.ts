@@ -51,7 +51,7 @@ export const PERSON_CALLS = {
     const record = reader.persons().record(projectId, reference)
     return record && { uuid: record.uuid }
   }),
-  /** Returns the uuids of those persons that exist, without duplicates. */
+  /** Returns the uuids of the given persons, without duplicates. Leaves out persons that do not exist. */
   findPersons: short(
     (
       { reader },
@@ -124,7 +124,8 @@ export const PERSON_CALLS = {
 
 /** Calls that produce tables of persons, exports of events and files with flags, each in several parts. */
 export const TABLE_CALLS = {
-  // Machines of older versions in the same cluster use these names, and the member `piece` of the results.
+  // Do not change these names or the member `piece` of the results. Machines of older versions in the same cluster use
+  // them.
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
   personTablePiece: long(makeTableChunk, 'long_readers', tableBuffers),
   /** Produces the next part of an export. */

@@ -25,7 +25,10 @@ export interface TableQueries {
    * the client reads it.
    */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
-  /** Resolves with the JSON file of all flags of a project, which is complete or produced while the client reads it. */
+  /**
+   * Resolves with the JSON file of all flags of a project. A small file is complete. A large one is produced while the
+   * client reads it.
+   */
   flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextChunks>
 }
 

@@ -64,7 +64,8 @@ const MEMORY_LOOK_EVERY_MS = 2000
 /** If the process uses more than this share of its memory budget, threads release all memory that they can. */
 const FULL_SHARE = 0.85
 /**
- * The log is calm if it had at most this number of appends since the last check. Each append adds at least 4 KiB to it.
+ * The files of the log are shrunk only if the log had at most this number of appends since the last check. Each append
+ * adds at least 4 KiB to the log.
  */
 const CALM_APPENDS = 256
 /** By how much the niceness of the threads that check uploads is raised. */
@@ -81,8 +82,8 @@ export interface PoolOptions {
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   /**
-   * The number of threads for short reads, at least 1. For long reads there are half as many threads, and also for each
-   * of the two lanes in which large bodies are checked.
+   * The number of threads for short reads, at least 1. Long reads get half as many threads. Each of the two lanes for
+   * large bodies gets half as many, too.
    */
   readonly workerThreads: number
   /** The number of analytics threads, at least 1. A large query is divided among all of them. */
@@ -101,8 +102,7 @@ export interface PoolOptions {
   /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
   /**
-   * In a cluster, returns the change log, which puts the changes that all machines make to the catalogue into one
-   * order.
+   * In a cluster, returns the change log. It defines one order for the changes that all machines make to the catalogue.
    */
   readonly changes?: () => ChangeLog | null
 }
@@ -283,9 +283,9 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Checks an upload that is too large for the main thread. The body must be the only view of its memory, because the
-   * memory is transferred. If the body is refused, the refusal is the result. Rejects with 503 if too many uploads
-   * wait.
+   * Checks an upload that is too large for the main thread. The body must be in the slab of `waiter`, or be the only
+   * view of its memory, because that memory is transferred. If the body is refused, the refusal is the result. Rejects
+   * with 503 if too many uploads wait.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return this.#checks.check(request, waiter)
@@ -351,7 +351,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   #shrinkLog(): void {
     const isCalm = this.#appendCount <= CALM_APPENDS
     this.#appendCount = 0
-    // While appends continue, the session keeps the writer thread busy, so the call would only wait.
+    // While appends continue, the append session keeps the writer thread busy, so a call that shrinks the log would
+    // only wait.
     if (!isCalm) return
     void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
@@ -370,7 +371,8 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // If a thread that writes ends, the caller must learn that the change may have been made.
+    // If a writing thread ends, the change may have been made. `run` then rejects with `ThreadEndedError`, so that the
+    // caller knows this. `ask` rejects with an ordinary refusal.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(

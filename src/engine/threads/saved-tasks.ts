@@ -63,9 +63,9 @@ export interface SharedAnswer {
 export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 
 /**
- * The operations on saved objects by name. A refusal is a `ServiceError`. Operations that return a view return null for
- * an object that does not exist, but still return the view of a deleted object. Operations that return a text return
- * null in both cases. A dashboard with its tiles can have megabytes, so it is sent between threads only as text.
+ * The operations on saved objects by name. A refusal is a `ServiceError`. An operation that returns a view or a text
+ * returns null if the object does not exist. If the object is deleted, the view is still returned, but a text only with
+ * `withDeleted`. A dashboard with its tiles can have megabytes, so it is sent between threads only as text.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),

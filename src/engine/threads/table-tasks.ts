@@ -1,9 +1,9 @@
 /**
  * Produces tables of persons and exports of events on a thread. Each call produces a part of limited size, so that a
  * large table does not occupy a thread while its client reads slowly. A table is made in three steps: first the list of
- * its persons, then its columns, then its lines. A person that is deleted before its line is written is missing in the
- * table. So is a property that first appears after the columns were determined. An export has one line for each event,
- * in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
+ * its persons, then its columns, then its lines. The table lacks a person that is deleted before its line is written,
+ * and a property that first appears after the columns were determined. An export has one line for each event, in order
+ * of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
 import { JsonBytes } from '../../base/json-bytes.ts'

@@ -70,13 +70,14 @@ export interface ThreadSettings {
   readonly sharedLogChannel?: string
   /** False if other machines of the cluster store the events. */
   readonly holdsEvents?: boolean
-  /** A number in memory that all threads share: that of the last block that was appended to the log. */
+  /** The number of the last block that was appended to the log, in memory that all threads share. */
   readonly logReach?: BigInt64Array
   /** The figures of `DiskRoom`, in memory that all threads share. */
   readonly diskRoom?: Float64Array | undefined
   /**
-   * The file descriptor of the lock on the data directory. The program that releases free pages inherits it, so that the
-   * lock outlives a killed daemon. If it is undefined, no free pages are released to the file system.
+   * The file descriptor of the lock on the data directory. The program that releases free pages inherits it. If the
+   * daemon is killed, the lock is therefore held until that program has ended, too. If it is undefined, no free pages
+   * are released to the file system.
    */
   readonly lockDescriptor?: number | undefined
 }
@@ -169,8 +170,8 @@ export interface AppendResult {
   readonly last: number
   readonly commitMs: number
   /**
-   * In a cluster, resolves with null when enough other machines have the blocks, too, or with the error with which the
-   * requests must be refused. The next commit does not wait for this.
+   * In a cluster, resolves with null when enough other machines have the blocks, too. If the requests must be refused,
+   * resolves with the error for them. The next commit does not wait for this promise.
    */
   readonly replicated?: Promise<ServiceError | null>
 }
@@ -184,8 +185,8 @@ export interface ProcessTask {
    */
   readonly commitEventsMin?: number
   /**
-   * The time in milliseconds after which the lag is too large. The processing thread then gets the priority of the main
-   * thread.
+   * The time in milliseconds until the lag of processing becomes too large. The processing thread then gets the
+   * priority of the main thread.
    */
   readonly lateInMs: number
   /** True if the disk has too little space for rewriting stored data. Erasing and merging then wait. */
@@ -248,7 +249,7 @@ export interface ProcessResult {
   readonly deadLetters?: DeadLetterCounts | undefined
   /** The erasure jobs whose events were erased from the store; see `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
-  /** The free bytes inside the data file of the environment `events`. */
+  /** The free bytes inside the data file of the LMDB environment `events`. */
   readonly freeBytes?: number | undefined
   /**
    * How many bytes of free pages were returned to the disk, and the reason if this failed. Null if there was nothing to
@@ -314,7 +315,10 @@ export type CheckResult =
   /** The check needs more work than the lane permits. The body is returned for the next lane. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
-/** A change of a flag. Bodies are JSON as the client sent it, because a thread must parse it: parsing may take long. */
+/**
+ * A change of a flag. A body is the bytes of the JSON that the client sent. A thread parses it, because parsing may
+ * take long.
+ */
 export type FlagCommand =
   | { readonly kind: 'create'; readonly body: Uint8Array }
   | {
@@ -340,9 +344,9 @@ export interface FlagCommandTask {
 export interface FlagApplyTask
   extends Pick<FlagCommandTask, 'projectId' | 'actor' | 'nowMs' | 'audit'> {
   readonly timezone: string
-  /** The wanted flags, in the form of a file. No two have the same key. */
+  /** The flags as they should become, in the form of docs/FLAGS-IN-FILES.md. No two have the same key. */
   readonly flags: readonly JsonObject[]
-  /** The versions of the flags that the plan changes. The keys are flag keys. The version is null for a new flag. */
+  /** Maps the key of each flag that the plan changes to the version of the flag, or to null for a new flag. */
   readonly versions: JsonObject
 }
 

@@ -39,7 +39,7 @@ export interface ThreadDeath {
   readonly threads: ThreadKind
   /** The error that ended the thread, if it is known. */
   readonly cause: unknown
-  /** True if another thread takes its place. If false, the process must end. */
+  /** True if another thread replaces the ended one. If false, the process must end. */
   readonly isReplaced: boolean
 }
 
@@ -213,7 +213,8 @@ export class ThreadGroup {
       this.#usedAtMs = performance.now()
       if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
-    // run-task.ts returns errors whose class matters as values, because the class is lost between threads.
+    // run-task.ts returns some errors as values instead of throwing them, because a thrown error loses its class
+    // between threads.
     const given = answer as Answered | Refused | Failed
     if ('refusal' in given) {
       throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
@@ -249,12 +250,12 @@ export class ThreadGroup {
   }
 
   /**
-   * The number of transactions that the threads have begun and that change data which readers see. Null while such a
-   * transaction is open.
+   * The number of write transactions that the threads have begun. Only transactions that change data which readers see
+   * are counted. Null while one of them is open.
    */
   get writesBegun(): number | null {
-    // The order of these reads matters. If a transaction is counted by the first one and still open, the next line
-    // notices it.
+    // The order of these two reads matters: if the first read counts a transaction that is still open, the second read
+    // notices that it is open.
     const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
     return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
@@ -281,9 +282,9 @@ export class ThreadGroup {
 
   /**
    * Call it after a thread has ended. Checks after a while whether the group has a thread again. If a thread ends while
-   * it loads its code, Piscina does not start another one, and waiting tasks would wait forever. If the thread ended
-   * because the process could not open the files of its code, or if the group can be without threads, a new pool is
-   * opened. In any other case, the process must end.
+   * it loads its code, Piscina does not start another one, and waiting tasks would wait forever. If the group has no
+   * thread, there are two cases. If the process could not open the files of the code, or if the group can be without
+   * threads, a new pool is opened. Otherwise `onDeath` reports that the process must end.
    */
   #awaitReplacement(cause: unknown): void {
     const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
@@ -308,8 +309,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Detects a write transaction that does not end. It adds up the intervals between its checks and does not compare
-   * times, because the process may be paused for a while.
+   * Detects a write transaction that does not end. Adds up the intervals between checks instead of comparing the time
+   * with that of the start, because the process may be paused for a while.
    */
   #lookForStuck(): void {
     const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
@@ -324,7 +325,7 @@ export class ThreadGroup {
 
   /**
    * Returns whether an ended thread has left a transaction open. Other threads may have transactions open at the same
-   * time, so it waits until these have ended.
+   * time, so the function first waits for their end.
    */
   async #hasLeftWrite(): Promise<boolean> {
     if (this.#threads.options.maxThreads === 1) return this.#isWriting

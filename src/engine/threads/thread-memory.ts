@@ -24,8 +24,8 @@ export interface MemoryHolder {
 const IDLE_TICKS = 2
 const TICK_MS = IDLE_MEMORY_MS_MAX / (IDLE_TICKS + 1)
 /**
- * A tick counts as idle if the thread works less than this share of it. The share is not 0, because even an idle thread
- * sometimes checks for work.
+ * A tick counts as idle if the thread works for at most this share of the tick. The share is not 0, because even an
+ * idle thread sometimes checks for work.
  */
 const IDLE_SHARE = 0.05
 /**

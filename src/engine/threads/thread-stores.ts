@@ -30,7 +30,7 @@ export interface AppendWiring {
 /** The functions with which the processing thread opens what it works with. */
 export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
-  /** Returns the outbox that receives what the processor has stored. */
+  /** Returns the outbox to which the processor reports its commits. */
   outbox(): Outbox
 }
 
@@ -38,7 +38,7 @@ export interface ProcessWiring {
 export interface ReadWiring {
   /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader
-  /** Opens the reader of everything in the store except the events: persons, groups, cohorts and so on. */
+  /** Opens the reader of the store: of events, persons, groups, cohorts and so on. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
   /** Returns the store of events that belongs to a reader. */
   warehouse(reader: EventReader): Warehouse
@@ -66,7 +66,10 @@ export class ThreadStores {
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
   }
 
-  /** In a cluster, returns the changes of the current call, which are not written yet, and clears them. */
+  /**
+   * In a cluster, returns the changes of the catalogue that the current call proposes, and clears them. They are not
+   * written yet.
+   */
   takeProposal(): Proposal | null {
     return SHARED_CATALOGUE.takeProposal()
   }

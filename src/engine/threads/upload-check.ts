@@ -59,7 +59,8 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
   } finally {
-    // A scanner keeps the memory that its largest body needed, and each thread has a scanner. Large ones are released.
+    // A scanner keeps the memory that its largest body needed, and each thread has a scanner. A scanner that keeps much
+    // memory is therefore released.
     if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Serves the files of the console from `dist/console`, the folder that the build writes. They are read into memory at
- * the start, and served uncompressed, as brotli or as gzip. A path that only the console's own router knows is answered
- * with index.html. docs/compatibility/console.md, "Files".
+ * the start, and served uncompressed, as brotli or as gzip. If a path has no file, but may be a page that the console
+ * shows with its own router, it is answered with index.html. docs/compatibility/console.md, "Files".
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -119,7 +119,7 @@ export class ConsoleFiles {
   find(path: string, accept: string): Page | null {
     const page = this.#pages.get(path)
     if (page !== undefined) return page
-    // A link to `//name` leads to another host, so no page of the console has a path that begins like that.
+    // Browsers follow a link to `//name` to another host, so no page of the console has a path that begins like that.
     const isPlace = path.startsWith(this.#path) && !path.startsWith('//')
     return isPlace && prefersType(accept, 'text/html') ? this.#index : null
   }
@@ -139,8 +139,8 @@ function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly C
 }
 
 /**
- * Reads the files of a folder and compresses them. Returns an empty list if the folder is missing or its files are too
- * large.
+ * Reads the files of a folder and their compressed copies. Returns an empty list if the folder is missing or its files
+ * are too large.
  */
 function readFiles(folder: string): readonly ConsoleFile[] {
   if (!existsSync(folder)) return []
@@ -162,7 +162,7 @@ function readFiles(folder: string): readonly ConsoleFile[] {
   return sum > CONSOLE_BYTES_MAX ? [] : files
 }
 
-/** Returns index.html in which the path of the console stands in front of all absolute paths. */
+/** Returns index.html with the path of the console added at the front of all absolute paths. */
 function placed(index: ConsoleFile, path: string): ConsoleFile {
   if (path === '/') return index
   const bytes = Buffer.from(index.bytes.toString().replaceAll('="/', `="${path}`))

@@ -147,9 +147,9 @@ export class ConsoleSessions {
     address: string,
   ): Promise<boolean> {
     const open = () => this.#proofOf(user.email, password)
-    // A failure is not counted as a failed login, but under a name of its own. Otherwise strangers who fail to log in
-    // with the e-mail address could keep its user from changing the password. The name contains a space, so it is never
-    // the e-mail address of another user.
+    // A wrong password is not counted as a failed login of this user, but under another name. Otherwise strangers who
+    // fail to log in with the e-mail address could keep its user from changing the password. The name contains a space,
+    // so it is never the e-mail address of another user.
     const account = `password of ${user.email.toLowerCase()}`
     return (await this.#options.limits.attempt(address, open, account)) !== null
   }

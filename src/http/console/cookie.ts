@@ -1,8 +1,9 @@
 /**
- * The session cookie, and the checks that a page of the console sent it. A browser attaches cookies to requests that
- * any page makes. Only a page of the same origin can also set the header `X-Tenrec-Console`, because the server allows
- * it to no other origin. Besides, the browser must report, in Sec-Fetch-Site or Origin, that the request comes from a
- * page of this origin. Only a request that reads may lack both headers. docs/compatibility/console.md, "Sessions".
+ * The session cookie, and the checks that a page of the console sent the cookie. A browser attaches cookies to requests
+ * that any page makes. Only a page of the same origin can also set the header `X-Tenrec-Console`, because the server
+ * allows it to no other origin. The browser must also report, in Sec-Fetch-Site or Origin, that the request comes from
+ * a page of this origin. Only a GET or HEAD request may lack both Sec-Fetch-Site and Origin.
+ * docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
@@ -120,8 +121,8 @@ function cookieName({ name }: CookieKind, request: Request, address: OwnAddress)
 }
 
 /**
- * Returns true if a request comes from the server's own origin. A request that only reads may have no Origin header,
- * because browsers leave it out for a request to the page's own origin.
+ * Returns true if a request comes from the server's own origin. A GET or HEAD request may have no Origin header,
+ * because browsers leave it out if the page has the same origin.
  */
 function isOwnOrigin(
   origin: string,
@@ -135,8 +136,8 @@ function isOwnOrigin(
 }
 
 /**
- * Returns the host of a URL, or '' if the URL is invalid. A Host header can match the syntax and still not be a valid
- * host.
+ * Returns the host of a URL, or '' if the URL is invalid. The URL may be invalid even though the Host header in it has
+ * the right syntax.
  */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : ''

@@ -44,5 +44,7 @@ export const PROVIDER_REQUEST_MS_MAX = 5000
 export const PROVIDER_ANSWER_BYTES_MAX = 512 * 1024
 /** The time for which the description of the identity provider is cached. After it, the description is read again. */
 export const PROVIDER_KNOWN_MS_MAX = 3_600_000
-/** The time for which an identity provider that failed is not asked again. Logins are answered 503 meanwhile. */
+/**
+ * The longest time for which an identity provider that failed is not asked again. Logins are answered 503 meanwhile.
+ */
 export const PROVIDER_PAUSE_MS_MAX = 60_000

@@ -130,8 +130,8 @@ export class OidcLogins {
   }
 
   /**
-   * Removes logins that are too old. If there are too many, it also removes the oldest login of the same network, or
-   * the oldest of all.
+   * Removes logins that are too old. If the network has too many logins, also removes its oldest one. If there are too
+   * many in total, removes the oldest of all.
    */
   #makeRoom(network: string, nowMs: number): void {
     const own: string[] = []

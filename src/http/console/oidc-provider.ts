@@ -220,7 +220,7 @@ export class OidcProvider {
 
 /**
  * Returns the method by which Tenrec authenticates to the provider. A public client has no secret and uses none. Other
- * clients send the secret in the body if the provider supports that and not HTTP Basic, and otherwise with HTTP Basic.
+ * clients send the secret with HTTP Basic, or in the body if the provider supports only that.
  */
 function clientAuthentication(library: Library, secret: string | null): ClientAuth {
   if (secret === null) return library.None()

@@ -237,8 +237,8 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
   }
   for (const [status, { description, schema: own, type }] of Object.entries(record.answers)) {
     const content: Record<string, Schema> = {}
-    // If the route can also answer an error with this status, such as a 404 without a body, the schema of errors is
-    // added.
+    // If an answer has no schema, but the route can also answer an error with this status, such as 404, the schema of
+    // errors is used.
     const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {

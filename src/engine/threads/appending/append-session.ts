@@ -4,13 +4,13 @@
  * wakes the writer thread. The writer thread writes the result into the same memory and wakes the main thread. A commit
  * therefore copies, transfers and allocates nothing.
  *
- * One word in shared memory says which side has to act, so that neither side misses the other:
+ * One word in shared memory says which thread has to act next:
  *
  *   WAITING --main thread hands over a block--> HANDED --writer thread: block is durable--> WAITING
  *   WAITING --writer thread after an idle time, or main thread--> CLOSED
  *
- * A session also ends when its call ends: because an append was refused, because the log has failed, or because the
- * thread has ended. The current append is then rejected.
+ * A session also ends when the call of the writer thread ends, because an append was refused, the log has failed, or
+ * the thread has ended. The current append is then rejected.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import {
@@ -123,8 +123,8 @@ export class AppendSessions {
   }
 
   /**
-   * Resolves with the result of the current append. Either the wake-up for the append or the end of the session's call
-   * may arrive first, so both settle it.
+   * Resolves with the result of the current append. The writer thread wakes this thread for it, or the session's call
+   * ends. Whichever happens first settles the promise.
    */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
@@ -142,9 +142,8 @@ export class AppendSessions {
       }
       const look = (): void => {
         if (open.settle !== settle) return
-        // The writer thread first stores that the append is done, and then calls `notify`. If it is delayed between the
-        // two, `notify` wakes the waiter of the next append, although that append is not done yet. That waiter must
-        // wait again.
+        // The writer thread stores that an append is done before it calls `notify`. The next append may begin between
+        // these two steps. `notify` then wakes the waiter of the next append too early, so that waiter must wait again.
         if (isHanded()) wait()
         else settle()
       }
@@ -170,8 +169,8 @@ export async function serveAppends(
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
-    // No append came in time, so the session is closed. If an append arrives at this very moment, `turn` returns false,
-    // and the append is still performed.
+    // If no append has come in time, `turn` closes the session. If an append has come, `turn` returns false, and the
+    // append is performed below.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
     const log = logOf(numbers[PARTITION] ?? 0)
@@ -208,8 +207,8 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
 }
 
 /**
- * Changes the word for the turn from WAITING to `state`, and wakes the other side. Returns false if it was not WAITING
- * any more.
+ * If the word at `TURN` is WAITING, changes it to `state`, wakes the other thread, and returns true. Otherwise returns
+ * false.
  */
 function turn({ words }: AppendSession, state: typeof HANDED | typeof CLOSED): boolean {
   if (Atomics.compareExchange(words, TURN, WAITING, state) !== WAITING) return false

@@ -1,6 +1,7 @@
 /**
- * Reusable memory for copies of blocks that wait until the brokers have stored them. A busy edge copies a hundred
- * megabytes per second. If each block got new memory, garbage collection would cost more than the copies.
+ * Reusable memory for copies of blocks that wait until the brokers have stored them. A busy machine that accepts events
+ * copies a hundred megabytes per second. If each block got new memory, garbage collection would cost more than the
+ * copies.
  */
 import { BLOCK_PAGES_KEPT_MAX } from '../limits.ts'
 

@@ -21,9 +21,9 @@ let mayRaise: boolean | null = null
 /**
  * Sets the priority of the calling thread, which must be the processing thread. If processing is late, the thread gets
  * the priority of the main thread, otherwise a lower one. Processing becomes late after `lateInMs` milliseconds. Call
- * the returned function from time to time, so that it raises the priority then. Linux lets a process raise a priority
- * if the process has CAP_SYS_NICE, or if it is a service and `LimitNICE` allows it. Without this right, the priority
- * always stays slightly lower.
+ * the returned function from time to time: it raises the priority when processing has become late. Linux lets a process
+ * raise a priority if the process has CAP_SYS_NICE, or if it is a service and `LimitNICE` allows it. Without this
+ * right, the priority always stays slightly below that of the main thread.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs

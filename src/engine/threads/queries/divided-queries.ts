@@ -172,7 +172,10 @@ export class DividedQueries {
     throw new TypeError('a query that may not be divided was divided')
   }
 
-  /** Merges all parts on one thread. Returns null if the parts come from different states of the store. */
+  /**
+   * Merges all parts on one thread. Returns null if the parts come from different states of the store, or if the query
+   * needs a newer state than that of the parts.
+   */
   async #merge(
     task: QueryTask,
     parts: readonly QueryPart[],
@@ -233,8 +236,8 @@ export class DividedQueries {
           const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
           const parts = divided.flatMap(({ part }) => part ?? [])
           const by = divided[0]?.by
-          // The threads may have seen different states of the store, and only some of these states have enough events
-          // to divide the query.
+          // Some threads may not have returned a part, because the threads have read different states of the store, and
+          // only some of these states have enough events to divide the query. All parts are then computed again.
           if (by === undefined) throw new TypeError('nobody answers')
           resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
         })

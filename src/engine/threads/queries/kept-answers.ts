@@ -32,7 +32,7 @@ export class KeptAnswers {
   }
 
   /**
-   * Returns the text of a cached answer that is still right, or null if a thread has to compute the answer. `name`
+   * Returns the text of a cached answer that is still valid, or null if a thread has to compute the answer. `name`
    * identifies the query.
    */
   find(name: string, { nowMs }: QueryTask): Uint8Array<ArrayBuffer> | null {

@@ -1,7 +1,7 @@
 /**
  * The result of a query part, packed so that it can be sent between threads. Small data is copied. Typed arrays that
  * have a buffer of their own are moved. If a query needs the times of each person's events, these arrays are most of
- * the data. To copy their megabytes, twice on each side, would cause a garbage collection in each query.
+ * the data. Copying these megabytes, twice on each side, would cause a garbage collection in each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
@@ -46,7 +46,7 @@ class PartWriter extends DefaultSerializer {
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
       this.writeUint32(this.lists.length)
-      // The cast is safe, because this method is called only for typed arrays with a buffer of their own.
+      // The cast is safe, because `isInOwnMemory` is true only for typed arrays with a buffer of their own.
       this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }

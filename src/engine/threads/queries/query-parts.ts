@@ -38,9 +38,10 @@ export interface PartTools {
 }
 
 /**
- * Returns the results of a part, one for each piece or already merged. The results of pieces by sessions are not merged
- * here, because they can be merged only once, on the thread that merges all parts. `part` is null if the query cannot
- * be divided. Throws the errors of `QueryKind.partial`, and 400 `query_too_large`.
+ * Returns the results of a part: one for each piece, or a single one if they were merged here. Results of pieces by
+ * sessions are merged here only if the kind of query has `combine`. Without it, they can be merged only once, on the
+ * thread that merges all parts. `part` is null if the query cannot be divided. Throws the errors of
+ * `QueryKind.partial`, and 400 `query_too_large`.
  */
 export function foundInPart(
   planned: PlannedQuery,
@@ -82,10 +83,10 @@ export function foundInPart(
 }
 
 /**
- * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and in the worst case
- * each event is a session of its own, so such a part may begin with several pieces. The pieces cover consecutive
- * periods and thus have few events in common, so several of them cost hardly more than one. Any other part is first
- * tried undivided.
+ * Returns the number of pieces to begin with. A part by sessions may begin with several pieces, because it needs memory
+ * for each session, and in the worst case each event is a session of its own. The pieces cover consecutive periods and
+ * thus have few events in common, so several of them cost hardly more than one. Any other part is first tried
+ * undivided.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,
@@ -116,8 +117,9 @@ function add(
 }
 
 /**
- * Returns the numbers of the two pieces into which a piece is halved when the number of pieces is doubled. Together,
- * they contain the same events as the one piece before.
+ * Returns the numbers of the two pieces into which a piece is halved when the number of pieces is doubled. The two
+ * pieces contain the same events as the undivided one. For example, if pieces are by sessions, piece 1 of 2 becomes the
+ * pieces 2 and 3 of 4.
  */
 function halvesOf({ by }: EventPart, piece: number, count: number): readonly number[] {
   return by === 'sessions' ? [2 * piece, 2 * piece + 1] : [piece, piece + count]

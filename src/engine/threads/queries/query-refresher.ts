@@ -140,7 +140,8 @@ export class QueryRefresher<Task> {
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
       // If a client has sent the query again in the meantime, the query is kept.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
-      // If newer events have arrived, all queries are refreshed again anyway.
+      // A canceled refresh is started again. If newer events have arrived, this is not needed, because all queries are
+      // then refreshed again.
       if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
@@ -165,7 +166,8 @@ export class QueryRefresher<Task> {
       )
       return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // The refresh was refused. If the reason persists, the next client that sends the query gets the error.
+      // The refresh was canceled, or it failed. If it failed and the reason persists, the next client that sends the
+      // query gets the error.
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)

@@ -27,7 +27,7 @@ import { wholePart } from './remembered-parts.ts'
 import { WorkingMemory } from './working-memory.ts'
 
 /**
- * A query is divided among threads if it reads at least this number of events. The number depends on the work for each
+ * The smallest number of events for which a query is divided among threads, by the work that the query does for each
  * event.
  */
 const DIVIDED_FROM = {
@@ -80,8 +80,8 @@ export type QueryOutcome =
       readonly kind: 'answer'
       readonly text: Uint8Array<ArrayBuffer>
       /**
-       * Until this time, the answer changes only if something is written, apart from the time that the answer contains.
-       * If 0, the answer may change at any time.
+       * The time, in milliseconds since 1970, until which the answer stays valid as long as nothing is written. Only
+       * the time that the answer contains must be updated. 0 if the answer may change at any time.
        */
       readonly sameUntilMs: number
     }
@@ -92,18 +92,21 @@ export type QueryOutcome =
 /** The result of one part of a query, and the state of the store from which it was computed. */
 export interface QueryPart {
   readonly state: string
-  /** True if the part depends only on events and on who their persons are, and not on properties of persons. */
+  /**
+   * True if the part depends only on the events and on which person each event belongs to, and not on properties of
+   * persons.
+   */
   readonly isLasting: boolean
   /**
-   * The results of the pieces of the part. They are plain data, whose structure only the kind of the query knows. They
+   * The results of the pieces of the part. They are plain data, whose structure depends on the kind of the query. They
    * are packed, because the main thread only passes them on, and unpacking large data there would take time.
    */
   readonly found: readonly PackedPart[]
 }
 
 /**
- * The outcome of a merge. `stale` means that the store has changed since the parts were computed, and that the answer
- * needs the current state.
+ * The outcome of a merge. `stale` means that the parts cannot be merged, because the store has changed since they were
+ * computed and the query needs its current state.
  */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
@@ -186,8 +189,8 @@ function partOf(
 }
 
 /**
- * Merges all parts into an answer, and caches the merged result if possible. The parts must come from the same state of
- * the store. Throws the errors of `runQuery`.
+ * Merges all parts into an answer. Caches the merged result if the store is still in the state from which the parts
+ * were computed. All parts must come from the same state. Throws the errors of `runQuery`.
  */
 export function mergeQuery(
   tools: LongTools,
@@ -225,7 +228,7 @@ export interface CohortTask extends QueryFacts {
   readonly id: number
 }
 
-/** The changes of a cohort's members, and the state of the calculation to which they belong. */
+/** The changes of a cohort's members, and the state of the cohort's calculation when the members were calculated. */
 export interface CohortChanges extends MemberChanges {
   readonly calculation: CohortCalculation
 }

@@ -26,7 +26,9 @@ type DividedShard = QueryShard & { readonly part: EventPart }
 interface RememberedPart {
   /** The state of the store from which the result was computed. */
   readonly state: string
-  /** Identifies the events that the result includes, and the persons to whom these events belonged at that time. */
+  /**
+   * Identifies the events that the result includes, and the persons to whom these events belonged when it was computed.
+   */
   readonly known: KnownEvents
   readonly found: unknown
   /** The estimated number of bytes of the result and of `page`. */
@@ -58,7 +60,8 @@ export class RememberedParts {
 
   /**
    * Returns the result of a query over all events: the cached result, to which newer events were added. Returns null if
-   * nothing is cached, or if it is better to compute the whole result again. Throws the errors of `EventScanner.scan`.
+   * nothing is cached, or if the whole result must be computed again, for example because too many events have arrived.
+   * Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
     const part = wholePart(planned, shard)
@@ -84,8 +87,8 @@ export class RememberedParts {
   }
 
   /**
-   * Caches the result of a query over all current events. `isLasting` is true if the result depends only on events and
-   * on who their persons are, and not on properties of persons.
+   * Caches the result of a query over all current events. `isLasting` is true if the result depends only on the events
+   * and on which person each event belongs to, and not on properties of persons.
    */
   keep(
     planned: PlannedQuery,
@@ -223,7 +226,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Sets an entry to 1 for each person who has an event with a sequence number above `after`. */
+/** Sets the entry in `marks` to 1 for each person who has an event with a sequence number above `after`. */
 function markPersonsAfter(
   after: number,
   range: DateRange | null,

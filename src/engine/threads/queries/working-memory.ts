@@ -13,8 +13,8 @@ export class WorkingMemoryFullError extends Error {
 }
 
 /**
- * If a garbage collection was enough to stay below the limit, the next one waits until the memory has grown by this
- * share of the limit.
+ * After a garbage collection that was enough to stay below the limit, the next collection waits until the memory has
+ * grown by this share of the limit.
  */
 const LOOK_AGAIN_SHARE = 1 / 4
 
@@ -25,11 +25,11 @@ export class WorkingMemory {
   readonly #cachedBytes: () => number
   readonly #atStart: number
   #lookAtMs = 0
-  /** Garbage is collected when the memory has grown by this number of bytes. */
+  /** Garbage is collected when the memory of the query reaches this number of bytes. */
   #collectFrom: number
   /**
-   * True while the limit is checked. If a query cannot be divided, the limit is not checked, and the query may use as
-   * much memory as it needs.
+   * True while the limit applies. It does not apply to a query that cannot be divided. Such a query may use as much
+   * memory as it needs.
    */
   isLimited = false
 
@@ -41,7 +41,8 @@ export class WorkingMemory {
   }
 
   /**
-   * Throws `WorkingMemoryFullError` if the limit is exceeded. Some calls take about 20 us, the others almost nothing.
+   * Throws `WorkingMemoryFullError` if the limit is exceeded. A call that measures the memory takes about 20 us, all
+   * other calls almost nothing.
    */
   check(nowMs: number): void {
     if (!this.isLimited || nowMs < this.#lookAtMs) return
