@@ -74,7 +74,7 @@ export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 
 /**
  * Returns the date range as the request states it, before `RangeRules` move its ends. Throws 400 `invalid_input` with
- * `interval` as `attr`.
+ * `interval` as `attr` for an unknown interval.
  */
 export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRequest {
   const { dateFrom, dateTo, isExplicit } = parameters
@@ -92,7 +92,8 @@ export function analyticRange(inquiry: Inquiry, rules: RangeRules): DateRange {
 
 /**
  * Returns the filter for all events of the question: `properties`, the filters that exclude test accounts, and
- * `search`. Returns null if there is no restriction. Throws 400 `invalid_input` with `properties` as `attr`.
+ * `search`. Returns null if there is no restriction. Throws 400 `invalid_input` with `properties` as `attr` if
+ * `properties` cannot be read.
  */
 export function globalFilter({ parameters, context }: Omit<Inquiry, 'scanner'>) {
   const { properties, isWithoutTestAccounts, search } = parameters

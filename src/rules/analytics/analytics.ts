@@ -1,6 +1,7 @@
 /**
  * The entry point for the questions of the analytic routes of persons: selects the algorithm that answers a question.
- * It also contains the shapes that cross threads. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * It also contains the types of the data that is passed between threads. Source: docs/compatibility/analytics.md,
+ * "Analytic person routes".
  */
 
 import type { RowFormat } from '../../base/pages.ts'
@@ -37,8 +38,8 @@ export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
 /** One page of the answer to a question. */
 export interface AnalyticAnswer {
   /**
-   * A JSON list or a table in UTF-8, in memory of its own. The rows are persons and groups as the API shows them; for
-   * retention they are objects of `person` and `appearances`.
+   * The rows in UTF-8, as a JSON list or a table. No other array uses the same memory. A row is a person or group as
+   * the API shows it. For retention, a row is an object with the members `person` and `appearances`.
    */
   readonly rows: Uint8Array<ArrayBuffer>
   readonly count: number
@@ -48,7 +49,10 @@ export interface AnalyticAnswer {
   readonly totals: readonly number[] | null
   /** True if another page may follow. */
   readonly isFull: boolean
-  /** The number of rows before the page ended because it reached its maximum size in bytes. Null if it did not. */
+  /**
+   * If the page ended early because of its maximum size in bytes: the number of actors before the end, including actors
+   * that no longer exist. Otherwise null.
+   */
   readonly cutAfter: number | null
   /** The number of actors of the page that no longer exist. */
   readonly missingPersons: number

@@ -23,9 +23,9 @@ export interface Breakdown {
 }
 
 /**
- * Returns the breakdown of a request, or null if there is none. Throws 400 `invalid_input` with `breakdown` as `attr`
- * for a value that is neither a name nor a list of names, and with `breakdown_type` for an unknown type. Throws 400
- * `required` if a group type is missing.
+ * Returns the breakdown of a request, or null if there is none. Throws 400 `invalid_input` with `breakdown`,
+ * `breakdowns` or `breakdown_type` as `attr` if this parameter is invalid. Throws 400 `required` if the type is `group`
+ * and the number of the group type is missing.
  */
 export function readBreakdown(parameters: BreakdownParameters): Breakdown | null {
   const given = givenKeys(parameters)
@@ -58,9 +58,10 @@ export function breakdownValues({
 }
 
 /**
- * Returns the filter for the one value named in a request, or null if it names none. An empty text is a value too: it
- * selects events whose property is missing or empty. Throws the same errors as `readBreakdown`, and 400 `invalid_input`
- * with `breakdown_value` as `attr` for a value that does not fit the breakdown.
+ * Returns the filter for the value that a request selects with `breakdown_value`, or null if the request selects none.
+ * An empty text is a value too: it selects events whose property is missing or empty. Throws the same errors as
+ * `readBreakdown`, and 400 `invalid_input` with `breakdown_value` as `attr` for a value that does not fit the
+ * breakdown.
  */
 export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | null {
   const { value, binCount } = parameters
@@ -94,7 +95,9 @@ function cohortFilter(given: unknown): FilterGroup | null {
   return { type: 'AND', values: [{ key: 'id', type: 'cohort', value }] }
 }
 
-/** Returns the filter for a pair of numbers: at least the first and less than the second. */
+/**
+ * Returns the filter for the range that a pair of numbers gives: from the first, inclusive, to the second, exclusive.
+ */
 function binFilter(given: unknown, filter: PropertyFilter): FilterGroup {
   const range = listOf(given)
   const [lower, upper] = range ?? []
@@ -127,8 +130,8 @@ function givenKeys({ breakdown, breakdowns, type }: BreakdownParameters): GivenK
 }
 
 /**
- * Returns the keys of `breakdowns` and their common type. An object without a type has the type `breakdown_type`, or
- * event.
+ * Returns the keys of `breakdowns` and their common type. An object without a type has the type `breakdown_type`. If
+ * that is missing too, the type is event.
  */
 function keysOfObjects(items: readonly unknown[], type: string | null): GivenKeys {
   const types = new Set<unknown>()
@@ -158,7 +161,7 @@ function keyOf(value: unknown, attr: string): string {
   throw invalidInput(attr, 'must contain names of properties, or numbers of cohorts')
 }
 
-/** Returns a list that is given as such or as JSON. Returns null for any other value. */
+/** Returns the list if the value is a list or the JSON text of a list. Returns null for any other value. */
 function listOf(value: unknown): readonly unknown[] | null {
   if (Array.isArray(value)) return value as readonly unknown[]
   if (typeof value !== 'string' || !value.startsWith('[')) return null

@@ -28,7 +28,9 @@ export interface RangeRequest {
   /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly nowMs: number
-  /** The time of the first event, for `all`. Null if there is none. */
+  /**
+   * The time in milliseconds at which the range `all` starts, or null if there are no events. Other ranges ignore it.
+   */
   readonly firstEventMs: number | null
   /** If true, dates are exactly the moments that they name, and neither end is moved. The default is false. */
   readonly isExplicit?: boolean
@@ -62,8 +64,8 @@ export const ALWAYS: DateRange = {
 }
 
 /**
- * The range `all` ignores earlier events, because they come from clocks that were never set. PostHog ignores events
- * before 2015. The year 2000 leaves room for imported events.
+ * The range `all` ignores events before the year 2000, because they come from clocks that were never set. PostHog
+ * ignores events before 2015, but an import may contain older events that are correct.
  */
 const ALL_FROM_MS_MIN = Date.UTC(2000, 0, 1)
 
@@ -101,7 +103,7 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 
 /**
  * Returns the moment that a text names, read like `dateFrom`, in milliseconds since 1970. A day means its midnight. A
- * time of day is ignored unless the interval is hour or `isExplicit` is true. A text that cannot be read means the
+ * time of day counts only if the interval is hour or `isExplicit` is true. A text that cannot be read means the
  * midnight at which today begins.
  */
 export function momentOfText(text: string, request: RangeRequest): number {
@@ -115,8 +117,8 @@ export function isMoment(text: string): boolean {
 }
 
 /**
- * Returns the time in ISO 8601 form with the offset of a zone. The last millisecond of a second is written as its last
- * microsecond.
+ * Returns the time in ISO 8601 form with the offset of a zone. The time has microseconds. A time that ends in .999 is
+ * written with .999999, because it stands for the end of the second.
  */
 export function isoInZone(timeMs: number, timezone: string): string {
   const wall = wallOf(timeMs, timezone)
@@ -140,8 +142,8 @@ function isTimeKept(
 }
 
 /**
- * Returns the start of the range. Hours are added to moments and not to the clock of the time zone, because the clock
- * shows one hour twice when daylight saving time ends.
+ * Returns the start of the range. Relative hours such as `-6h` are subtracted from the current moment and not from the
+ * wall-clock time, because a clock shows one hour twice when daylight saving time ends.
  */
 function startOf(request: RangeRequest): number {
   const { dateFrom, timezone, nowMs, firstEventMs } = request
@@ -251,8 +253,8 @@ function widened(fromMs: number, interval: Interval, timezone: string): number {
 }
 
 /**
- * Returns the start of the week (from Sunday) or month that contains `fromMs`. With the interval hour it returns the
- * start of the hour, but only if the range is at least two hours long.
+ * Returns the start of the week (from Sunday) or month that contains `fromMs`. With the interval hour, it returns the
+ * start of the hour if the range is at least two hours long. In all other cases, it returns `fromMs`.
  */
 function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone: string): number {
   if (interval === 'hour') {

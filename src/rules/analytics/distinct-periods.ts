@@ -14,9 +14,9 @@ const WORDS_MAX = 1 << 24
 /** The loop over events checks the time limit of the query once for this number of events. */
 const CHECK_EVERY = 65_536
 
-/** The bit that is set for persons with events before the moment. */
+/** The bit that `activityOf` sets for persons with events before the given moment. */
 export const EARLIER = 1
-/** The bit that is set for persons with events at or after the moment. */
+/** The bit that `activityOf` sets for persons with events at or after the given moment. */
 export const WITHIN = 2
 
 /**
@@ -32,7 +32,7 @@ export function activityOf({ count, persons, timesMs }: EventColumns, startMs: n
   return marks
 }
 
-/** Counts of the different pairs of a person and a period in which the person has events. */
+/** In how many periods each person has events, and how many persons have events in each period. */
 export interface PeriodCounts {
   /** The number of periods in which each person has events, indexed by person number. */
   readonly byPerson: Uint32Array

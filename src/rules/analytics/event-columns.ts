@@ -1,7 +1,7 @@
 /**
  * The data that analytic queries read: the relevant events of a time range as plain columns, with the current owner of
- * each event. This file contains only shapes. The store fills them (store/events/scan/event-scan.ts), and the
- * algorithms of this folder compute on them.
+ * each event. This file contains mainly types. The store provides the data (store/events/scan/event-scan.ts), and the
+ * algorithms of this folder compute the answers from it.
  */
 import type { FilterGroup } from '../filters/filter-group.ts'
 import type { DateRange } from './date-range.ts'
@@ -13,8 +13,7 @@ export interface SeriesMatch {
   /** The filters of the series. Null means none. */
   readonly filter: FilterGroup | null
   /**
-   * The alternatives, one of which must match: the steps of an action. If the list is empty, `names` and `filter`
-   * decide.
+   * The steps of an action, of which at least one must match. If the list is empty, `names` and `filter` alone decide.
    */
   readonly steps: readonly ActionStepMatch[]
 }
@@ -42,7 +41,7 @@ export type ValueRequest =
   /** The session of the event, as a number from 1 that is the same in all columns of a query. */
   | { readonly kind: 'session' }
 
-/** The maximum number of series. A mask of 32 bits contains the series of an event. */
+/** The maximum number of series. Each series has one bit in the 32-bit numbers of `EventColumns.seriesMasks`. */
 export const SERIES_MAX = 31
 
 /** The events to scan. Times are milliseconds since 1970, both inclusive. */
@@ -58,8 +57,8 @@ export interface EventScanRequest {
   /** The persons whose events are scanned. Null means all persons. */
   readonly persons: PersonSet | null
   /**
-   * The sessions whose events are scanned: the entry at the number of a session is 1 if its events are scanned. If it
-   * is absent, all events are scanned, also those without a session.
+   * The sessions whose events are scanned: entry i is 1 if the events of session number i are scanned. If the list is
+   * absent, all events are scanned, also events without a session.
    */
   readonly sessions?: Uint8Array
   /** The current time in milliseconds since 1970, for filters on relative dates. */
@@ -71,15 +70,15 @@ export interface EventScanRequest {
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /**
-   * For chunks: if true, the same value may be at different positions of `values` in different chunks. The scan is then
-   * faster, because it need not look up the positions of values that an earlier chunk had.
+   * Only for `scanChunks`: if true, the same value may be at different positions of `values` in different chunks. The
+   * scan is then faster, because it need not look up the positions of values that an earlier chunk had.
    */
   readonly areValuesLocal?: boolean
   /** If true, the caller does not read `timesMs`, `sequences` and `seriesMasks`, so the scan may leave them empty. */
   readonly isPersonsOnly?: boolean
   /**
-   * For chunks: returns which columns the caller reads of a chunk whose times are all in the range `within`. The scan
-   * may leave the other columns empty. If `looksAt` is absent, `isPersonsOnly` decides.
+   * Only for `scanChunks`: returns which columns the caller reads from a chunk whose times are all in the range
+   * `within`. The scan may leave the other columns empty. If `looksAt` is absent, `isPersonsOnly` decides.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
   /** If true, events of deleted persons are found as well. They have no owner, and their person number is 0. */
@@ -118,13 +117,13 @@ export interface EventPart {
   readonly index: number
   readonly count: number
   /**
-   * For parts by sessions: the times at which the parts begin, without the first part; see
-   * `EventScanner.sessionBounds`. If it is absent, there is one part.
+   * For parts by sessions: the start times of all parts except the first, as `EventScanner.sessionBounds` returns them.
+   * If the list is absent, there is only one part.
    */
   readonly bounds?: readonly number[]
   /**
-   * True if memory was too short for a whole part, so that a thread computes it in pieces, one after the other. Data
-   * that would only help a later query is then neither read nor cached.
+   * True if this is a piece of a part that did not fit into memory as a whole. A thread computes the pieces one after
+   * the other. Data that would only help a later query is then neither read nor cached.
    */
   readonly isPiece?: boolean
   /** Restricts the part to events whose sequence number is greater than `after` and at most `through`. */
@@ -132,8 +131,9 @@ export interface EventPart {
   /** Restricts the part to the events of some persons. The list contains 1 at the person number of each of them. */
   readonly among?: Uint8Array
   /**
-   * The number of changes of owners (see `KnownEvents.moves`) that the part knows. Each event belongs to the owner that
-   * its distinct_id had after these changes. If `ownersAt` is absent, it belongs to its current owner.
+   * Selects an earlier state of the owners, as a number of changes (see `KnownEvents.moves`). With 5, for example, each
+   * event belongs to the owner that its distinct_id had after the first 5 changes. If `ownersAt` is absent, each event
+   * belongs to its current owner.
    */
   readonly ownersAt?: number
 }
@@ -191,8 +191,9 @@ export interface EventColumns {
   readonly count: number
   readonly timesMs: Float64Array
   /**
-   * The person number of the current owner, which is never 0. A distinct_id without a person has a larger number than
-   * all persons.
+   * The person number of the current owner. A distinct_id without a person has a larger number than all persons. 0
+   * stands for an event without an owner and occurs only with `keepsOwnerless`. With `areIds`, the column contains
+   * distinct ID numbers instead.
    */
   readonly persons: Uint32Array
   /** The position in the project's order of arrival. */
@@ -208,7 +209,10 @@ export interface EventColumns {
   readonly weights?: Uint32Array | undefined
 }
 
-/** Identifies the state of the store in which the events of a project are read, and gives the largest numbers in it. */
+/**
+ * Identifies the state of the store in which a project's events are read. Also contains the largest owner number and
+ * the largest distinct ID number.
+ */
 export interface EventExtent {
   /** A text that identifies the state. Scans of the same state find the same events, in parts or completely. */
   readonly state: string
@@ -255,15 +259,16 @@ export type ChunkVisitor = (chunk: EventColumns, within: DateRange) => void
  */
 export interface EventScanner {
   /**
-   * Returns the events of a request. Throws `ServiceError` `query_too_large` or `query_timeout` if a limit is reached.
+   * Returns the events that match a request. Throws `ServiceError` `query_too_large` or `query_timeout` if a limit is
+   * reached.
    */
   scan(request: EventScanRequest): EventColumns
   /**
-   * Passes the same events to `visit` chunk by chunk. `order` must be `unsorted` or `any`. The chunks usually come in
-   * the order of arrival. A caller may use that to be faster or to need less memory, but its result must not depend on
-   * it. A value has the same position in all chunks, because their lists of values only grow, unless `areValuesLocal`
-   * is true. A chunk is valid until `visit` returns. A scan by chunks needs no memory for all events at once, and the
-   * data of a chunk is in the CPU cache while it is processed. Throws the same errors as `scan`.
+   * Passes the events that `scan` would return to `visit`, chunk by chunk. `order` must be `unsorted` or `any`. The
+   * chunks usually come in the order of arrival. A caller may use this order to be faster or to need less memory, but
+   * its result must not depend on the order. A value has the same position in the `values` of all chunks, except with
+   * `areValuesLocal`. A chunk is valid until `visit` returns. A scan by chunks needs no memory for all events at once,
+   * and the data of a chunk is in the CPU cache while it is processed. Throws the same errors as `scan`.
    */
   scanChunks(request: EventScanRequest, visit: ChunkVisitor): void
   /**
@@ -295,8 +300,9 @@ export interface EventScanner {
     values: readonly ValueRequest[],
   ): readonly ValueColumn[]
   /**
-   * Returns the result of `make`, which must compute it only from stored events and their owners. The result may be
-   * cached under `name`, and is computed again only if the events or the owners changed. The caller must not change it.
+   * Returns the result of `make`. `make` may read only stored events and their owners, because the result may be cached
+   * under `name` and is then computed again only after the events or the owners changed. The caller must not change the
+   * result.
    */
   remembered<Value extends { readonly bytes: number }>(
     projectId: number,
@@ -310,9 +316,9 @@ export interface EventScanner {
    */
   known(projectId: number): KnownEvents
   /**
-   * Returns the owners that lost or gained a distinct_id in any change of owners after the first `moves` changes. They
-   * are numbered as in `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot
-   * first.
+   * Returns the owners that lost or gained a distinct_id after the first `moves` changes of owners (see
+   * `KnownEvents.moves`). The owners are numbered as in `EventColumns.persons`. The list may contain duplicates. Call
+   * `known` on the same snapshot first.
    */
   movedBehind(projectId: number, moves: number): Uint32Array
   /**
@@ -349,12 +355,13 @@ export interface EventScanner {
    * Returns the first number that is not a person number. Numbers from it on belong to distinct ids without a person.
    */
   firstPersonless(projectId: number): number
-  /** Returns the distinct_id with this number, which must be one without a person. */
+  /** Returns the distinct_id with this number. The number must stand for a distinct_id without a person. */
   personlessId(projectId: number, number: number): string
   /**
-   * Returns the first 48 bits of `personUuid` as a number, so that most uuids can be ordered without being built. If
-   * the numbers of two persons are equal, compare the whole uuids. The result for a person number never changes. It
-   * takes about 5 us for a distinct_id without a person, and far less for a person.
+   * Returns the first 48 bits of the uuid that `personUuid` returns, as a number. Most persons can be put in the order
+   * of their uuids by this number alone, without the text of the uuid. If the numbers of two persons are equal, compare
+   * the whole uuids. The result for a person number never changes. It takes about 5 us for a distinct_id without a
+   * person, and far less for a person.
    */
   uuidPrefix(projectId: number, person: number): number
   /**
@@ -363,8 +370,9 @@ export interface EventScanner {
    */
   createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons
   /**
-   * Throws the same errors as `scan` if the time limit is reached or nobody waits for the answer. All long-running code
-   * except scans must call it; it is cheap enough to be called for every few thousand rows.
+   * Throws the same errors as `scan` if the time limit is reached or if the client no longer waits for the answer.
+   * Scans check this themselves. All other long-running code must call this function, for example once for every few
+   * thousand rows. It is cheap.
    */
   checkLimits(): void
 }

@@ -18,7 +18,9 @@ export function isInOwnMemory(numbers: object): boolean {
   return IN_OWN_MEMORY.has(numbers)
 }
 
-/** Returns a copy of an array with room for `length` numbers, which must be at least as many. */
+/**
+ * Returns a copy of an array with room for `length` numbers. `length` must not be less than the length of the array.
+ */
 export function grown<T extends Numbers>(numbers: T, length: number): T {
   // The array is created by the constructor of `numbers`, so it has the same type.
   const larger = new (numbers.constructor as new (length: number) => T)(length)

@@ -32,7 +32,7 @@ const SHORTEST_MS: Readonly<Record<Interval, number>> = {
   week: 7 * DAY_MS,
   month: 28 * DAY_MS,
 }
-/** The first day that can be written with a year of at least 1 in every time zone. */
+/** The first midnight in UTC at which the year is at least 1 in every time zone. */
 const FIRST_TIME_MS = Date.parse('0001-01-02T00:00:00Z')
 const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 
@@ -89,8 +89,8 @@ export function periodStart(timeMs: number, rules: PeriodRules): number {
 }
 
 /**
- * Returns the earliest start of a period for which a range up to `toMs` does not have too many periods. The range `all`
- * begins there if the first event is earlier.
+ * Returns the start of a period so long ago that a range from it to `toMs` has nearly PERIODS_MAX periods, but not
+ * more. The range `all` begins at this time if the first event is earlier.
  */
 export function earliestStart(toMs: number, rules: PeriodRules): number {
   // Three periods are kept in reserve: the first and the last one are incomplete, and clock changes may add one.
@@ -117,8 +117,8 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
 }
 
 /**
- * Returns the start of the next hour. If clocks are moved by a part of an hour, that hour is longer, or a shorter one
- * follows it.
+ * Returns the start of the next hour. If a time zone moves its clocks by a part of an hour, an hour of that day is
+ * shorter or longer than 60 minutes.
  */
 function nextHour(startMs: number, timezone: string): number {
   let nextMs = hourStart(startMs + HOUR_MS, timezone)
@@ -166,7 +166,8 @@ export class Periods {
   }
 
   /**
-   * Returns the periods that cover both moments, in milliseconds. Throws the error of `limit` if there are too many.
+   * Returns the periods from the one that contains `fromMs` to the one that contains `toMs`, both in milliseconds.
+   * Throws the error of `limit` if there are too many.
    */
   static covering(
     fromMs: number,
@@ -236,7 +237,7 @@ function collectDays(
   for (let step = 0, startMs = Number.NEGATIVE_INFINITY; startMs <= toMs; step++) {
     const lastMs = startMs
     startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
-    // A day that the time zone left out has the same start as the next day, and is no period.
+    // If the time zone left out a day, that day has the same start as the next day, and it is not a period.
     if (startMs > lastMs) add(startMs)
   }
 }

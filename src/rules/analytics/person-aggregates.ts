@@ -27,8 +27,8 @@ export function countsOf(keys: Uint32Array, count: number, size: number): Uint32
 
 /**
  * Returns the aggregate for each person number: `sum`, `avg`, `min`, `max`, or a quantile that is interpolated linearly
- * between neighbors. `persons` contains the person number of each event. Numbers may also be texts. The aggregate of a
- * person without numbers is NaN.
+ * between neighbors. `persons` contains the person number of each event. A text that contains a number counts as this
+ * number. The aggregate of a person without numbers is NaN.
  */
 export function aggregatesByPerson(
   persons: Uint32Array,

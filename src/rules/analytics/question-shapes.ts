@@ -1,6 +1,7 @@
 /**
- * Reads the parameters of the analytic routes of persons into plain data: the readers, and the parameters that all or
- * several routes share. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * Reads the parameters of the analytic routes of persons into plain data. This file contains the functions that read
+ * them, and the parameters that several routes share. Source: docs/compatibility/analytics.md, "Analytic person
+ * routes".
  */
 import { invalidInput } from '../../base/errors.ts'
 import { QUESTION_ROWS_MAX } from './limits.ts'
@@ -9,21 +10,30 @@ import { QUESTION_ROWS_MAX } from './limits.ts'
 const PAGE_ROWS_DEFAULT = 100
 const TRUE_TEXTS: readonly string[] = ['true', 'y', 'yes', 't', 'on', '1']
 
-/** The query and the body of a request as one set of names. Each method may throw 400 `invalid_input`. */
+/** The parameters of a request, from its query and its body together. Each method may throw 400 `invalid_input`. */
 export interface ParameterSource {
-  /** Returns any JSON of the body, or else the text of the query. Undefined when absent. */
+  /**
+   * Returns the value of a parameter: any JSON if it is in the body, or a text if it is in the query. Undefined when
+   * absent.
+   */
   value(name: string): unknown
   /** Returns a text. Null when absent or empty. */
   text(name: string): string | null
   /** Returns a whole number of at least 0. Null when absent or empty. */
   wholeNumber(name: string): number | null
-  /** Returns JSON of the body, or the JSON in a text. Undefined when absent or empty. */
+  /**
+   * Returns a JSON value. If the value of the parameter is a text, it is parsed as JSON. Undefined when absent or
+   * empty.
+   */
   json(name: string): unknown
   /** Returns `properties`. If both the query and the body contain them, the query takes precedence. */
   properties(): unknown
 }
 
-/** An object within a request that is read like a request. Errors name the member as `attr`. */
+/**
+ * Reads the members of an object within a request as if they were parameters. Errors contain the name of the member as
+ * `attr`.
+ */
 export class JsonParameters implements ParameterSource {
   readonly #members: ReadonlyMap<string, unknown>
 
@@ -101,7 +111,10 @@ export function readRowPage(source: ParameterSource, limit: string, offset: stri
   }
 }
 
-/** Returns true for true and for the text `true` in any case. If `isLenient` is true, also for y, yes, t, on and 1. */
+/**
+ * Returns true if the parameter is true or the text `true`, in upper or lower case. If `isLenient` is true, the texts
+ * y, yes, t, on and 1 count too.
+ */
 export function readTruth(source: ParameterSource, name: string, isLenient = false): boolean {
   const text = String(source.value(name) ?? '').toLowerCase()
   return isLenient ? TRUE_TEXTS.includes(text) : text === 'true'
@@ -123,7 +136,9 @@ export function readBreakdownParameters(source: ParameterSource) {
   }
 }
 
-/** Returns the list in a text that is a JSON list. Any other text stands for itself. */
+/**
+ * Returns the value of a parameter. A text that begins with `[` is parsed as a JSON list. Throws 400 `invalid_input`.
+ */
 function listOrText(source: ParameterSource, name: string): unknown {
   const value = source.value(name)
   if (typeof value !== 'string') return value ?? undefined

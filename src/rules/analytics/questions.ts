@@ -1,6 +1,6 @@
 /**
  * All kinds of questions of the analytic routes of persons, each with the reader of its parameters, in one table. The
- * questions are plain data that may cross threads; `analytics.ts` answers them. Source:
+ * questions are plain data that may be passed to another thread. `analytics.ts` answers them. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -42,7 +42,7 @@ export function readQuestion<Kind extends AnalyticKind>(kind: Kind, source: Para
   return { kind, parameters: READERS[kind](source) } as Extract<AnalyticQuestion, { kind: Kind }>
 }
 
-/** Returns whether a request for the persons of a funnel requests correlated persons. */
+/** Returns whether a request to the funnel route of persons asks for the persons of a correlation. */
 export function isCorrelationRequest(source: ParameterSource): boolean {
   return source.json('funnel_correlation_person_entity') !== undefined
 }
@@ -91,8 +91,8 @@ function readRetentionParameters(source: ParameterSource) {
     totalIntervals: source.wholeNumber('total_intervals'),
     selectedInterval: source.wholeNumber('selected_interval'),
     /**
-     * Restricts the cohort to persons with a returning event this number of periods later. Null and 0 mean the whole
-     * cohort.
+     * Restricts the cohort to persons with a returning event in one period: 3, for example, means three periods later.
+     * Null and 0 mean the whole cohort.
      */
     appearsIn: source.wholeNumber('appears_in'),
   }

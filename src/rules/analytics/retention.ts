@@ -126,8 +126,8 @@ function periodsOf(
 }
 
 /**
- * Returns the range of time that the table covers. The range ends one period after the last moment and begins `total`
- * periods before its end.
+ * Returns the time range of the table. The range ends one period after `lastMs`. Unless the periods are hours, `lastMs`
+ * is first moved back to the start of its day. The range begins `total` periods before its end.
  */
 function reach(lastMs: number, total: number, rules: PeriodRules) {
   const { interval, timezone } = rules

@@ -1,4 +1,4 @@
-/** Finds the number at one position of a sorted list without sorting the whole list. */
+/** Finds the number that would be at a position if the list were sorted, without sorting the whole list. */
 
 /**
  * After this number of rounds, the rest of the list is sorted, so that no input can make the search slow. A search

@@ -58,8 +58,8 @@ export function readSeries(
 }
 
 /**
- * Reads one series, which is an object or the bare name of an event. `type` is the type of an object that contains
- * none. Throws 400 `invalid_input` with `attr`.
+ * Reads one series, which is an object or only an `id`, such as the name of an event. `type` is the type of the series.
+ * Throws 400 `invalid_input` with `attr`.
  */
 function readSeriesItem(
   item: unknown,
@@ -102,8 +102,8 @@ export function eventSeries(id: string | null): Series {
 
 /**
  * Returns the series that a link to one point of a chart refers to. Throws 400 `invalid_input` without `attr` if the
- * request names none, 400 `required` for a property or a group type that its math needs, and the same errors as
- * `readSeries`.
+ * request names no series, 400 `required` if the property or the group type that the math of the series needs is
+ * missing, and the same errors as `readSeries`.
  */
 export function targetSeries(
   parameters: Pick<ParametersOf<'stickiness'>, 'events' | 'actions' | 'target'>,
@@ -192,7 +192,7 @@ function matchOf(
       'refers to an action that does not exist. Take its number from the list of actions',
     )
   }
-  // An action without steps matches no event. An empty list of names says so.
+  // An action without steps matches no event, so its list of names is empty.
   return { names: steps.length === 0 ? [] : null, filter, steps }
 }
 
@@ -203,7 +203,7 @@ function listOf(value: unknown, attr: SeriesType): readonly unknown[] {
   return value as readonly unknown[]
 }
 
-/** Returns the position that a series asks for. A series without a number comes first. */
+/** Returns the `order` of a series. A series without a valid `order` has 0. */
 function orderOf(item: unknown): number {
   return (isObject(item) ? numberOf(item['order']) : null) ?? 0
 }

@@ -1,6 +1,6 @@
 /**
  * Finds the actors behind a point of a trend: all actors with an event of the series in the range, with the number that
- * the chart computes from the events of each. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * the chart computes from the events of each actor. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { allOf } from '../filters/filter-group.ts'

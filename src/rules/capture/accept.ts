@@ -1,8 +1,8 @@
 /**
  * Turns a capture request into a record of the log. The steps are: decode the body, parse it, find the project and
  * check the structure of the events. The first check that fails decides the answer, and nothing of the request is then
- * stored. Small bodies are handled on the thread that answers requests, large ones in the pool.
- * Source: docs/compatibility/ingestion.md, "Order of checks".
+ * stored. Small bodies are handled on the thread that answers requests, large ones in a pool of worker threads. Source:
+ * docs/compatibility/ingestion.md, "Order of checks".
  */
 import { parseUuid } from '../../base/ids.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'
@@ -61,8 +61,8 @@ export interface AcceptTools {
    */
   readonly slowBytesMax: number
   /**
-   * The maximum number of bytes of JSON whose outline and key are checked. For a larger body, `SlowBodyError` is thrown
-   * before anything is read.
+   * The maximum number of bytes of JSON whose outline and key are checked. If the JSON is larger, `SlowBodyError` is
+   * thrown before any of it is checked.
    */
   readonly outlinedBytesMax: number
   /** Called from time to time while a large body is parsed. An error that it throws stops the parsing. */

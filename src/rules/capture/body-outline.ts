@@ -1,7 +1,8 @@
 /**
- * Finds the outline of a large body: the end of its root, and the start and the end of each element. It walks over the
- * bytes and builds no objects. The size and the key of a body can therefore be checked before anything is parsed, and
- * its elements can be parsed one at a time.
+ * Finds the outline of a large body. The root is the JSON value of the whole body. The elements are the events in it:
+ * the entries of a root array, or of `batch` in a root object. The outline is the start and the end of each element.
+ * This module walks over the bytes and builds no objects. The size and the key of a body can therefore be checked
+ * before anything is parsed, and its elements can be parsed one at a time.
  *
  * The outline does not decide whether the body is JSON. The body is JSON if and only if the root without its elements
  * is JSON and each element is JSON. JSON.parse decides that for each of them.
@@ -27,8 +28,8 @@ const FIRST_RANGES = 1024
 /** The positions of the parts of a body. */
 export interface BodyOutline {
   /**
-   * The JSON of the root without its elements. If the root is an array, it is an array that contains only the first
-   * element.
+   * The JSON of the root. If the root is an object, its arrays `batch` are empty in this JSON. If the root is an array,
+   * this JSON contains only the first element.
    */
   readonly root: Uint8Array
   /**
@@ -47,8 +48,8 @@ export interface BodyOutline {
 }
 
 /**
- * Returns the outline of a text in valid UTF-8, or null if the text begins neither like an object nor like an array.
- * The cost is linear, and each element takes 8 bytes of memory.
+ * Returns the outline of a text in valid UTF-8, or null if the text does not begin with `{` or `[`. The cost is linear,
+ * and each element takes 8 bytes of memory.
  *
  * Throws ServiceError `request_too_large` if there are more than BODY_EVENTS_MAX elements, or more than
  * EVENT_VALUES_MAX values in one element or in the root. Throws `invalid_payload` if the text is nested too deeply or

@@ -112,8 +112,8 @@ export function limitedAnswer(answer: string): string {
 }
 
 /**
- * Moves the fields of capture v1 to where the form of `/batch/` has them. Returns null, or a result with the reason if
- * the event cannot be stored.
+ * Moves the fields of capture v1 into the properties, where `/batch/` expects them. Returns a result with the reason if
+ * the event cannot be stored, otherwise null.
  */
 function moveFields(
   event: OwnObject,

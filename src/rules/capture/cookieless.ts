@@ -21,8 +21,8 @@ export const COOKIELESS_ID = '$posthog_cookieless'
 
 const HOUR_MS = 3_600_000
 /**
- * The time zones furthest from UTC. A calendar day begins 14 hours earlier in the easternmost zone than in UTC, and
- * ends 12 hours later in the westernmost zone.
+ * The largest offsets of time zones from UTC. A calendar day begins 14 hours earlier in the easternmost zone than in
+ * UTC, and ends 12 hours later in the westernmost zone.
  */
 const AHEAD_MS = 14 * HOUR_MS
 const BEHIND_MS = 12 * HOUR_MS
@@ -110,8 +110,8 @@ export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string
 }
 
 /**
- * Returns whether events that arrive at `nowMs` may belong to a day. They may as long as it is this day in some time
- * zone, and for `COOKIELESS_LATE_MS_MAX` after the day has ended in all time zones.
+ * Returns whether events that arrive at `nowMs` may belong to a day. This is the case from the start of the day in the
+ * first time zone until `COOKIELESS_LATE_MS_MAX` after its end in the last time zone.
  */
 export function isDayOpen(day: string, nowMs: number): boolean {
   const startMs = Date.parse(`${day}T00:00:00Z`)
@@ -177,8 +177,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * If a value is missing without which the visitor cannot be identified, returns the type of the warning and the name of
- * the property. Otherwise returns null.
+ * Returns the type of the warning and the name of the property if a value that identifies the visitor is missing.
+ * Returns null if no value is missing.
  */
 function missingTrait({
   userAgent,

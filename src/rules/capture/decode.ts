@@ -326,7 +326,8 @@ function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint
     if (frames.length >= ZSTD_FRAMES_MAX) {
       throw invalid(`The body has more than ${ZSTD_FRAMES_MAX} zstd frames. Send it as one frame.`)
     }
-    // Node throws if `maxOutputLength` is 0. If the limit is used up, one further byte makes the decompression fail.
+    // Node throws if `maxOutputLength` is 0, so it is at least 1. If the limit is used up, the check of `decoded` below
+    // refuses this one byte.
     const maxOutputLength = Math.max(1, decodedBytesMax - decoded)
     const { buffer, engine } = zstdDecompressSync(compressed.subarray(at), {
       maxOutputLength,
@@ -396,8 +397,8 @@ function textOf(fields: Map<string, Buffer>, name: string): string | undefined {
 
 function startsLikeForm(body: Uint8Array): boolean {
   const first = body[0]
-  // The codes of d, _, i and c, the first letters of FORM_STARTS. Most bodies begin with another letter, and then no
-  // text is built.
+  // The codes of d, _, i and c, the first letters of FORM_STARTS. Most bodies begin with another character, so no
+  // string is created for them.
   if (first !== 0x64 && first !== 0x5f && first !== 0x69 && first !== 0x63) return false
   const start = asBuffer(body.subarray(0, 16)).toString('latin1')
   return FORM_STARTS.some((prefix) => start.startsWith(prefix))

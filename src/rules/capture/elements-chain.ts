@@ -15,14 +15,15 @@ import {
 const ATTRIBUTE_PREFIX = 'attr__'
 
 /**
- * The number of attributes up to which an insertion sort is used. It is faster than `sort` for a few attributes, but it
- * takes quadratic time, so a client could make a request slow by sending many of them.
+ * The number of attributes up to which an insertion sort is used. An insertion sort is faster than `sort` for a few
+ * attributes. It takes quadratic time, so without this limit a client could make a request slow by sending many
+ * attributes.
  */
 const FEW_ATTRIBUTES = 32
 
 /**
- * A cache: for the text of a `class` attribute, its part of the chain. A page has few different class texts, but sends
- * many clicks.
+ * A cache that maps the text of a `class` attribute to the part of the elements chain that is made from it. A page has
+ * few different class texts, but sends many clicks.
  */
 const classesOfText = new Map<string, string>()
 

@@ -28,9 +28,9 @@ export interface Envelope {
   /** The root object, or null if the root is an array. */
   readonly root: JsonObject | null
   /**
-   * The events, in order and with values that can be stored. A body that is a single event is that event itself. If the
-   * body is parsed element by element, each iteration parses it again, and an element that is not JSON throws during
-   * the iteration.
+   * The events, in order and with values that can be stored. If the body is a single event, this is the only event. If
+   * the body is parsed element by element, each loop over the events parses them again, and the loop throws when it
+   * reaches an element that is not JSON.
    */
   readonly events: Iterable<unknown>
   /** True if the events are the elements of an array or of `batch`. Each event may then carry a key of its own. */

@@ -39,9 +39,9 @@ export interface RequestSentAt {
 }
 
 /**
- * Returns the milliseconds since 1970 that a `sent_at` stands for. A value of at most 11 digits counts seconds, and one
- * of more digits counts milliseconds. Every other value is read as a timestamp. Returns null if the value is unreadable
- * or before 2001.
+ * Returns the milliseconds since 1970 that a `sent_at` stands for. A number with at most 11 digits is in seconds. A
+ * number with more digits is in milliseconds. Every other value is read as a timestamp. Returns null if the value is
+ * unreadable or before 2001.
  */
 export function parseSentAt(value: unknown): number | null {
   const text = typeof value === 'number' ? String(value) : value
@@ -107,8 +107,8 @@ export function eventTime(
 
 /**
  * Returns the time of an event in milliseconds since 1970, which may be out of bounds. `givenMs` is the timestamp, or
- * null if there is none. `sentAtMs` is the client's clock when the event was sent; null means that the clock is taken
- * to be right.
+ * null if there is none. `sentAtMs` is the time that the client's clock showed when it sent the event. If it is null,
+ * the clock is assumed to be right.
  */
 export function timestampOf(
   givenMs: number | null,

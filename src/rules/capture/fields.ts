@@ -21,8 +21,8 @@ export function eventName(event: JsonObject): string | null {
 
 /**
  * Returns the distinct_id of an event as text. It is the first of `$distinct_id`, `distinct_id` and
- * `properties.distinct_id` that is neither absent nor null. Returns null if all three are absent, or if this first one
- * is blank; a later field does not replace a blank one.
+ * `properties.distinct_id` that is neither absent nor null. Returns null if the three fields are absent or null. Also
+ * returns null if the field that was chosen is blank, even if a later field is not.
  */
 export function eventDistinctId(event: JsonObject, properties: JsonObject): string | null {
   const id = event['$distinct_id'] ?? event['distinct_id'] ?? properties['distinct_id']

@@ -23,7 +23,7 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
   for (let position = 0; position <= bytes.length; position++) {
     const byte = bytes[position]
     if (byte === EQUALS && equals === -1) equals = position
-    // Past the last byte, `byte` is undefined. The end of the form closes a field like an ampersand.
+    // `byte` is undefined after the last byte of the form. The end of the form ends a field, as an ampersand does.
     if (byte !== AMPERSAND && byte !== undefined) continue
     const nameEnd = equals === -1 ? position : equals
     const name = nameEnd === start ? undefined : nameAt(bytes, start, nameEnd, names)

@@ -177,7 +177,8 @@ function eventOf(
 
 /**
  * Copies `$set`, `$set_once` and `$unset` of the event itself into its properties. If the properties already have a
- * member of this name, the event's own member is returned instead, because the daemon merges the two.
+ * member with the same name, the event's own member is not copied but returned. It then stays outside of the
+ * properties, and the daemon merges both.
  */
 function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
   const updates: OwnObject = {}
@@ -191,9 +192,9 @@ function updatesOf(item: JsonObject, properties: OwnObject): JsonObject {
 }
 
 /**
- * Returns the uuid of an event. The events API of PostHog names it `id`. `id` is therefore used in a page of that API,
- * and in a single event that has `elements` or `person`, as only that API writes them. In all other events, `id` may be
- * the ID of a user. An event without a uuid gets one that is computed from `seed()`.
+ * Returns the uuid of an event. The events API of PostHog writes the uuid as `id`. The field `id` is therefore used in
+ * a page of that API, and in a single event that has `elements` or `person`, because only that API writes these fields.
+ * In all other events, `id` may be the ID of a user. An event without a uuid gets one that is computed from `seed()`.
  */
 function uuidOf(item: JsonObject, isInPage: boolean, seed: () => string): string {
   const { id, uuid } = item
@@ -253,8 +254,8 @@ function objectOf(item: JsonObject, field: string): JsonObject | null {
 }
 
 /**
- * Returns the value of a JSON text that is inside of another JSON text, or undefined if it is not JSON. It is cleaned
- * too, because its escapes can stand for characters that cannot be stored.
+ * Returns the value of a JSON text that is inside of another JSON text, or undefined if it is not JSON. The inner value
+ * must be cleaned too, because escapes in the inner text can stand for characters that cannot be stored.
  */
 function parsedText(text: string): unknown {
   try {
@@ -265,7 +266,10 @@ function parsedText(text: string): unknown {
   }
 }
 
-/** Returns the elements chain of an event, or null. The events API lists the elements one by one. */
+/**
+ * Returns the elements chain of an event, or null if there is none. An event of the events API has a list of elements
+ * instead, from which the chain is built.
+ */
 function chainOf(item: JsonObject): string | null {
   const chain = textOf(item['elements_chain'])
   if (chain !== null) return chain
@@ -274,7 +278,7 @@ function chainOf(item: JsonObject): string | null {
   return elementsChain(elements.filter(isObject).map(sentElement))
 }
 
-/** Returns an element that the events API listed, with the field names that SDKs send. */
+/** Returns an element from the events API with its fields renamed to the names that SDKs send. */
 function sentElement(element: JsonObject): JsonObject {
   const { text, attr_class, attr_id, href, attributes, ...rest } = element
   const sent: OwnObject = { ...rest }

@@ -31,8 +31,9 @@ const ROUTE_ID_MEMBERS = ['main_distinct_id', 'group_key']
 
 /**
  * Which integers beyond 2^53 become texts, so that they keep all their digits. `ids` means only the integers that
- * identify a person or a group in an event. `requests` adds those in requests to private routes, and there also the
- * values of filters and the payloads of flags. `all` is for callers that compare values as texts and store no numbers.
+ * identify a person or a group in an event. `requests` is for requests to private routes. It adds the other fields
+ * there that identify persons or groups, the values of filters and the payloads of flags. `all` is for callers that
+ * compare values as texts and store no numbers.
  */
 export type LongIntegers = 'ids' | 'requests' | 'all'
 
@@ -208,8 +209,8 @@ function hasSuspiciousEscape(bytes: Buffer, start: number, end: number): boolean
     position++
     if (bytes[position] !== 0x75) continue
     const first = (bytes[position + 1] ?? 0) | 0x20
-    // Suspicious are U+D8xx to U+DFxx (halves of surrogate pairs), U+0000 to U+000F (which contain NUL), and U+0050 to
-    // U+007F (which contain all characters of `__proto__`).
+    // These escapes are suspicious (x is any hex digit): `\uDxxx`, which includes halves of surrogate pairs, `\u0x0x`,
+    // which includes NUL, and `\u0x5x` to `\u0x7x`, which include all characters of `__proto__`.
     const third = bytes[position + 3] ?? 0
     if (first === 0x64) return true
     if (first === 0x30 && (third === 0x30 || (third >= 0x35 && third <= 0x37))) return true
@@ -278,7 +279,10 @@ function quoteLongIntegers(text: string, which: LongIntegers): string {
   return quoted + text.slice(copiedTo)
 }
 
-/** Returns the name that a string of JSON stands for, which may contain escapes. `literal` has no quotes. */
+/**
+ * Returns the name that is written in a JSON string. `literal` is the string without its quotes; it may contain
+ * escapes.
+ */
 function memberName(literal: string): string {
   if (!literal.includes('\\')) return literal
   const name = parseJson(`"${literal}"`)
@@ -291,8 +295,8 @@ function keepsDigits(which: LongIntegers, member: string, owners: readonly strin
   const owner = owners.at(-1) ?? ''
   if (places.members.has(member) || places.owners.has(owner)) return true
   if (which !== 'requests') return false
-  // A `value` belongs to a filter if the object that contains it is an entry of a list, which has no name. A `value`
-  // directly in the body or in a named object is the value of a property and stays a number.
+  // A `value` belongs to a filter if the object that contains it is an entry of a list. Such an object has the name ''.
+  // A `value` directly in the body or in an object with a name is the value of a property and stays a number.
   const depth = owner === FILTER_VALUE ? owners.length - 1 : owners.length
   const hasValue = member === FILTER_VALUE || owner === FILTER_VALUE
   if (hasValue && depth > 1 && owners[depth - 1] === '') return true

@@ -28,7 +28,8 @@ export interface KeySources {
   readonly form: OuterFields
   readonly envelope: Envelope
   /**
-   * The key in `Authorization: Bearer`, the only source of capture v1; '' when absent. Undefined for other requests.
+   * For capture v1, the key in `Authorization: Bearer`, or '' when absent. No other key of such a request counts.
+   * Undefined for all other requests.
    */
   readonly bearer?: string | undefined
 }
@@ -48,8 +49,8 @@ export function findKey(sources: KeySources): unknown {
 /**
  * Returns the project that the key of a large request opens, before all of its events are parsed. Events are read only
  * up to the first one that has a key, because the other events must have the same key. `json` is the whole body.
- * Returns null if none of the first KEY_PROOF_EVENTS_MAX events has a key, because a later one may have it. Throws like
- * `findKey` and `resolveProject` if the key opens no project, or if `json` cannot contain a key.
+ * Returns null if none of the first KEY_PROOF_EVENTS_MAX events has a key, because a later event may have one. Throws
+ * like `findKey` and `resolveProject` if the key opens no project, or if `json` cannot contain a key.
  */
 export function proveKey(
   sources: KeySources,
@@ -115,7 +116,7 @@ export function resolveProject(
   return reached
 }
 
-/** Returns the key of a request that is not in one of its elements, or undefined if there is none. */
+/** Returns the key that a request has outside of its elements, or undefined if it has none there. */
 function namedKey({ method, query, form, envelope, bearer }: KeySources): unknown {
   if (bearer === '') {
     const detail = "The request has no project key. Send it as 'Authorization: Bearer <key>'."

@@ -2,15 +2,15 @@
 import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 
 /**
- * The largest number of characters in an entry of `X-Forwarded-For` that may be an IP address. A longer entry does not
- * count as one. Even an IPv6 address with a zone is shorter.
+ * The largest number of characters in an entry of `X-Forwarded-For` that is read as an IP address. A longer entry is
+ * skipped. Even an IPv6 address with a zone is shorter.
  */
 export const ADDRESS_CHARACTERS_MAX = 100
 /** The largest number of characters of `X-Forwarded-For` in which an IP address is searched. The rest is ignored. */
 export const FORWARDED_FOR_CHARACTERS_MAX = 1000
 /**
- * The time after the end of its day within which a cookieless event may arrive and still count for the visitor of that
- * day. A later event counts for the day on which it arrived.
+ * The time by which a cookieless event may arrive after the end of its day and still count for the visitor of that day.
+ * An event that arrives later counts for the day on which it arrived.
  * @user Events
  */
 export const COOKIELESS_LATE_MS_MAX = 72 * 3_600_000
@@ -37,8 +37,8 @@ export const ELEMENT_TEXT_UNITS_MAX = 400
  */
 export const ELEMENT_HREF_UNITS_MAX = 2048
 /**
- * If the name or ID of an event is a list or object, its JSON is read only up to about this number of UTF-16 units. It
- * is more than any name or ID may have; a code point has at most two units.
+ * If the name or ID of an event is a list or object, its JSON is read only up to about this number of UTF-16 units.
+ * This is more than a name or ID may have. A code point has at most two units.
  */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
 /**
@@ -79,7 +79,7 @@ export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100
 export const SDK_INFO_UNITS_MAX = 200
 /**
  * The largest window of a zstd body, given as an exponent of two: 2^23 bytes are 8 MiB, the largest window that RFC
- * 9659 allows for `Content-Encoding: zstd`. A body with a larger one is refused. The decoder allocates the window
+ * 9659 allows for `Content-Encoding: zstd`. A body with a larger window is refused. The decoder allocates the window
  * before it has read anything else.
  */
 export const ZSTD_WINDOW_LOG_MAX = 23

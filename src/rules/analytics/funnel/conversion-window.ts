@@ -1,5 +1,5 @@
 /**
- * The conversion window of a funnel, which is the time that it allows for its steps. Source:
+ * The conversion window of a funnel: the time within which an actor must do the steps. Source:
  * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { addMonths, utcOf, wallOfUtc } from '../../../base/time-zone.ts'
@@ -11,7 +11,8 @@ export const WINDOW_UNITS = ['minute', 'hour', 'day', 'week', 'month'] as const
 export type WindowUnit = (typeof WINDOW_UNITS)[number]
 
 /**
- * The length of a window. Days have 24 hours. Months are calendar months in UTC, clipped to the last day of the month.
+ * The length of a window. Days have 24 hours. Months are calendar months in UTC. A day that the last month does not
+ * have becomes its last day: one month from January 31 ends on February 28 or 29.
  */
 export interface ConversionWindow {
   readonly count: number

@@ -1,7 +1,7 @@
 /**
- * Finds the actors behind one row of a funnel correlation: actors that converted, or dropped off, and had a certain
- * event between the first step and the last one, or have a certain property. Source: docs/compatibility/analytics.md,
- * "Funnels and correlation".
+ * Finds the actors behind one row of a funnel correlation. A row counts actors that converted or dropped off, and that
+ * either have a certain property or had a certain event between the first and the last step. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -137,8 +137,8 @@ function marksOf(
 }
 
 /**
- * Maps the actor keys of this scan to positions in the results. The keys of groups differ between two scans, so groups
- * are compared by their texts.
+ * Returns the position in the results for each actor key of the scan whose group keys are `keysHere`. The same group
+ * has different numbers in two scans, so groups are compared by the texts of their keys.
  */
 function indexOfActors(
   { actors, groupKeys }: FunnelResults,
@@ -162,7 +162,7 @@ function indexOfActors(
 
 /**
  * Returns the names of the step events, which do not count as events between the steps. A step that matches every event
- * has no name, so it excludes none.
+ * adds no name.
  */
 function namesOfSteps(steps: readonly Series[]): ReadonlySet<string> {
   const names = steps.flatMap(({ match }) => [
@@ -173,8 +173,8 @@ function namesOfSteps(steps: readonly Series[]): ReadonlySet<string> {
 }
 
 /**
- * Returns the last millisecond of the range. A correlation excludes the end of the range, except an end of 999 ms,
- * which stands for the end of its second.
+ * Returns the last millisecond of the range. A correlation excludes the end of the range, for example 12:00:00.000. An
+ * end such as 23:59:59.999 is included, because it stands for the end of the second.
  */
 function exclusiveEnd(toMs: number): number {
   return toMs % 1000 === 999 ? toMs : toMs - 1

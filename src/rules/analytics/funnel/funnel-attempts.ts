@@ -26,8 +26,8 @@ export interface AttemptRules {
   readonly order: FunnelOrder
   readonly stepCount: number
   /**
-   * Only for ordered funnels: true for each step that needs an event after the event of the step before it. False if
-   * the same event may count as both steps.
+   * For each step: true if it needs another event, after the event of the previous step. False if one event may count
+   * as both steps. Only ordered funnels read this list.
    */
   readonly needsLaterEvent: readonly boolean[]
   /**
@@ -46,13 +46,16 @@ export interface Entrance {
 
 /** Finds the best attempt of an actor. One finder is used for all actors, one after the other. */
 export class AttemptFinder {
-  /** The times of the steps of the best attempt that was found last, in milliseconds, one for each step that it has. */
+  /**
+   * The times of the steps that the last call of `best` found, in milliseconds. Only as many entries are valid as it
+   * returned.
+   */
   readonly stepTimesMs: Float64Array
   readonly #rules: AttemptRules
   readonly #times: Float64Array
   readonly #masks: Uint32Array
   readonly #entrance: Entrance
-  /** For each bit of the masks, the index up to which the rows were searched for it. */
+  /** For each bit of the masks, the index up to which the rows were searched for an event with this bit. */
   readonly #cursors: Uint32Array
   /** For each step, the index of its event in the current attempt. The end of the rows stands for a missing step. */
   readonly #places: Uint32Array
@@ -74,7 +77,10 @@ export class AttemptFinder {
     this.#stepsMask = 2 ** rules.stepCount - 1
   }
 
-  /** Returns the number of steps of the best attempt of the actor with these rows, or 0 if there is no attempt. */
+  /**
+   * Returns the number of steps of the best attempt of an actor, or 0 if there is no attempt. The events of the actor
+   * are the rows from `start` to `end`, exclusive.
+   */
   best(start: number, end: number): number {
     this.#end = end
     this.#best = 0

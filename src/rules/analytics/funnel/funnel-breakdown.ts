@@ -47,12 +47,12 @@ export function splitByBreakdown(
 }
 
 /**
- * For each label: whether the request asks for it, and the label under which it is counted. Both lists are indexed by
- * label. A label is the number of a breakdown value.
+ * A label is the number of a breakdown value. Both lists are indexed by label: `isWanted` contains 1 if the request
+ * asks for the value, and `folded` contains the label under which the value is counted.
  */
 interface WantedLabels {
   readonly isWanted: Uint8Array
-  /** For each label, the label that it counts as. All rare labels count as the first rare one. */
+  /** Frequent labels count as themselves. All others (see `frequentLabels`) count as the first rare label. */
   readonly folded: Uint32Array
 }
 
@@ -83,8 +83,8 @@ function wantedLabels(
 
 /**
  * Returns the labels that are shown one by one, which are those with the largest numbers of events. Only the events of
- * one step are counted: the attributed step or, for `all_events`, the first one. With an attribution by touch, the
- * events of all steps are counted.
+ * one step are counted: the attributed step or, for `all_events`, the first one. For `first_touch` and `last_touch`,
+ * the events of all steps are counted.
  */
 function frequentLabels(
   { ids, texts }: ValueLabels,

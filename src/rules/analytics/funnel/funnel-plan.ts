@@ -48,8 +48,9 @@ export interface FunnelPlan {
 }
 
 /**
- * Returns the plan of a request. `stepDefault` is the step of a request that names none; if it is null, such a request
- * is rejected. Throws 400 `invalid_input` and `required`, as the documentation states for each parameter.
+ * Returns the plan of a request. `stepDefault` is the step for a request that does not say which actors it wants. If
+ * `stepDefault` is null, such a request is rejected. Throws 400 `invalid_input` and `required`, as the documentation
+ * states for each parameter.
  */
 export function planFunnel(
   inquiry: Inquiry<FunnelParameters>,
@@ -143,7 +144,8 @@ function choiceOf(
     const detail = '`funnel_step` is missing. Send the number of a step, or `funnel_custom_steps`.'
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
-  // A negative number means the actors that did all steps before that step, but not the step itself.
+  // A negative number means the actors that did all steps before that step, but not the step itself. For example, -3
+  // means the actors that did exactly two steps.
   const isWanted = wantedIf((count) => (wanted >= 0 ? count >= wanted : count === -wanted - 1))
   return { isWanted, entrance: null }
 }

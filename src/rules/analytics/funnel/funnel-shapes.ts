@@ -1,6 +1,6 @@
 /**
- * Reads the parameters of persons/funnel and persons/funnel/correlation into plain data that may cross threads. Source:
- * docs/compatibility/analytics.md, "Funnels and correlation".
+ * Reads the parameters of persons/funnel and persons/funnel/correlation into plain data that may be passed to another
+ * thread. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { invalidInput } from '../../../base/errors.ts'
 import { FUNNEL_CUSTOM_STEPS_MAX } from '../limits.ts'
@@ -19,8 +19,8 @@ export type FunnelParameters = Readonly<ReturnType<typeof readFunnelParameters>>
 export type CorrelationParameters = Readonly<ReturnType<typeof readCorrelationParameters>>
 
 /**
- * The parameters of a funnel over time that say when actors enter it. Values that the request does not contain are
- * null.
+ * The parameters of a funnel over time that select the period in which actors enter the funnel. Values that the request
+ * does not contain are null.
  */
 export type EntranceParameters = Readonly<NonNullable<ReturnType<typeof readEntrance>>>
 
@@ -37,7 +37,10 @@ export function readFunnelParameters(source: ParameterSource) {
       unit: source.text('funnel_window_interval_unit'),
       days: source.wholeNumber('funnel_window_days'),
     },
-    /** A list of series with their steps, as clients write it. Undefined when absent. */
+    /**
+     * A list of series, each with the two steps between which it must not occur, as the client sent it. Undefined when
+     * absent.
+     */
     exclusions: source.json('exclusions'),
     /**
      * The step that wanted actors have done. A negative number means actors that dropped off before that step. Null
@@ -47,7 +50,7 @@ export function readFunnelParameters(source: ParameterSource) {
     customSteps: readCustomSteps(source.json('funnel_custom_steps')),
     breakdown: readBreakdownParameters(source),
     attributionType: source.text('breakdown_attribution_type'),
-    /** The step whose events decide about the value of an actor, counted from 0. */
+    /** The step whose events determine the breakdown value of an actor, counted from 0. */
     attributionStep: source.wholeNumber('breakdown_attribution_value'),
     /** A value of the breakdown or a list of values. Undefined when absent. */
     stepBreakdown: readStepBreakdown(source.value('funnel_step_breakdown')),
@@ -74,7 +77,7 @@ export function readCorrelationParameters(source: ParameterSource) {
   }
 }
 
-/** Reads the period in which actors enter a funnel over time. Returns null for a funnel that is not shown over time. */
+/** Reads the parameters of a funnel over time. Returns null for a funnel that is not shown over time. */
 function readEntrance(source: ParameterSource) {
   const view = source.text('funnel_viz_type')
   const isOldForm = view === null && source.text('display') === 'ActionsLineGraph'

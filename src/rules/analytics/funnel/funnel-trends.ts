@@ -1,6 +1,6 @@
 /**
- * Funnels over time: finds the period in which an attempt begins. Source: docs/compatibility/analytics.md, "Funnels and
- * correlation".
+ * Funnels over time: finds the period in which the attempts of the wanted actors must begin. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { momentOfText, type RangeRequest } from '../date-range.ts'
@@ -25,7 +25,7 @@ export function entranceAt(
   }
   const day = MOMENT.exec(text)?.[1]
   if (day === undefined || !isDay(day)) return null
-  // `momentOfText` keeps the time of day only with the interval hour.
+  // With the interval hour, `momentOfText` does not ignore the time of day.
   const startMs = momentOfText(text, { ...request, interval: 'hour' })
   const { interval, timezone } = request
   const rules: PeriodRules = { interval, timezone, weekStart: 'sunday' }

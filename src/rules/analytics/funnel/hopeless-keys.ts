@@ -9,7 +9,8 @@ import type { AttemptRules } from './funnel-attempts.ts'
 /**
  * Returns a list, indexed by actor key, that contains 1 for each actor whose events cannot reach `needed` steps. In an
  * unordered funnel, these are actors with fewer than `needed` different steps. In any other funnel, they are actors
- * that lack one of the first `needed` steps. `keys` contains the actor key of each row. The cost is linear.
+ * that lack one of the first `needed` steps. `keys` contains the actor key of each row: the person number, or the
+ * number of the group in the scan. The cost is linear.
  */
 export function hopelessKeys(
   { order, stepCount }: Pick<AttemptRules, 'order' | 'stepCount'>,

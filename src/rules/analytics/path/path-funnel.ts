@@ -20,8 +20,8 @@ export interface PathSpan {
 }
 
 /**
- * Returns the time range of the paths of each person that the funnel of a request finds, by person number. Returns null
- * if the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
+ * Finds the persons of the funnel of a request. Returns the time range of each person's paths, by person number, or
+ * null if the request has no funnel. Throws 400 for an invalid request, and the same errors as `EventScanner.scan`.
  */
 export function funnelSpans(
   inquiry: Inquiry<PathParameters>,
@@ -50,8 +50,8 @@ export function funnelSpans(
 }
 
 /**
- * Returns the step that the paths lead to, start from, or end at, counted from 0. For drop-offs, it is the last step
- * that the actors did.
+ * Returns the step of the funnel, counted from 0, at which the paths start (`funnel_path_after_step`) or end (the other
+ * kinds). For drop-offs, it is the last step that the actors did.
  */
 function targetStep(funnelPaths: string, funnel: FunnelParameters | null): number {
   if (![AFTER, BEFORE, BETWEEN].includes(funnelPaths)) {

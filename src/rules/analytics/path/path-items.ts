@@ -60,7 +60,7 @@ export class ItemTable {
     this.#rules = rules
   }
 
-  /** Returns the number of an item, whether or not an event has it. */
+  /** Returns the number of an item. An item that is not in the table yet is added. */
   numberOf(item: string): number {
     let number = this.#numbers.get(item)
     if (number === undefined) {
@@ -130,7 +130,10 @@ export function pageItem(value: unknown): string {
   return text.length > 1 && text.endsWith('/') ? text.slice(0, -1) : text
 }
 
-/** Returns whether the texts between the stars of a pattern occur in an item, one after the other. */
+/**
+ * Returns whether an item contains the texts between the `*` of a pattern, in the same order. The pattern `/shop*item`,
+ * for example, needs `/shop` and after it `item`.
+ */
 function isGroupedBy(item: string, pattern: string): boolean {
   let from = 0
   for (const part of pattern.split('*')) {

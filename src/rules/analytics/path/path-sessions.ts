@@ -9,24 +9,29 @@ import type { PathParameters } from './path-shapes.ts'
 const SESSION_GAP_MS = 30 * 60_000
 const FOLD = '...'
 
-/** The start point, end point and step limit that cut sessions. The points are texts of items. */
+/**
+ * The start point, the end point and the step limit by which a session is cut to a path. The points are texts of items.
+ */
 export type PathCut = Pick<PathParameters, 'startPoint' | 'endPoint'> & {
   readonly stepLimit: number
 }
 
 /**
- * The requested keys. A key has the form `2_/about`: a position from 1 and an item. If `dropOffKey` is set, the other
- * two are ignored.
+ * The items that a path must have at certain positions. A key such as `2_/about` gives a position, counted from 1, and
+ * an item. If `dropOffKey` is set, `startKey` and `endKey` are ignored.
  */
 export type PathKeys = Pick<PathParameters, 'startKey' | 'endKey' | 'dropOffKey'>
 
-/** A requested key in numbers. An item that no event has gets a number as well. */
+/** A requested key, with the number of its item in the `ItemTable`. An item that no event has gets a number too. */
 interface PathKey {
   readonly position: number
   readonly item: number
 }
 
-/** The events of persons: rows in the order of time, their items, and their times. */
+/**
+ * The events of persons. `rows` contains the rows of each person in the order of time. `items` and `timesMs` are
+ * indexed by row.
+ */
 export interface PathEvents {
   readonly rows: Uint32Array
   readonly items: Int32Array
@@ -45,13 +50,18 @@ export class PathWalker {
    * sessions.
    */
   readonly #session: number[] = []
-  /** The time of each item of the session: when its last event happened. Parallel to `#session`. */
+  /**
+   * For each item of `#session`, the time of its last event in milliseconds. Consecutive events with the same item are
+   * one item.
+   */
   readonly #sessionMs: number[] = []
   #count = 0
   #length = 0
   /**
    * The index in the session at which the path begins. If a path with a start point and an end point is longer than the
-   * step limit, step `#foldAt` stands for the `#folded` + 1 items in its middle.
+   * step limit, one step replaces the items in the middle. With the limit 4, for example, a path of 10 items becomes 2
+   * items, `...` for 6 items, and 2 items. `#foldAt` is then 2, the index of the step `...`, and `#folded` is 5, the
+   * number of steps by which the path became shorter.
    */
   #first = 0
   #foldAt = Number.POSITIVE_INFINITY

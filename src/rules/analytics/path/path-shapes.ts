@@ -1,6 +1,6 @@
 /**
- * Reads the parameters of persons/path into plain data that may cross threads. Source: docs/compatibility/analytics.md,
- * "Paths".
+ * Reads the parameters of persons/path into plain data that may be passed to another thread. Source:
+ * docs/compatibility/analytics.md, "Paths".
  */
 
 import { invalidInput } from '../../../base/errors.ts'

@@ -4,24 +4,25 @@
  * compiled to WebAssembly with SIMD. `kernel.ts` is its only caller.
  *
  * The kernel only recognizes events, and never refuses one. If an event contains anything unusual, `read` returns 0,
- * and JSON.parse and the rules handle the event. Unusual are a name or an id that is not a text, `$unset`, a key that
- * occurs twice, a key that is a number, and a key with an escape. The kernel contains no rules about keys: for each new
- * key it asks `newKey` once.
+ * and JSON.parse and the rules handle the event. Examples are a name or an id that is not a text, `$unset`, a property
+ * that occurs twice, and a key that begins with a digit or contains an escape. The kernel contains no rules for single
+ * properties: for each new key it asks `newKey` once.
  *
  * Each key has a dictionary of the JSON texts of its values. Equal texts have the same number. If the values of a key
- * hardly repeat, the key gives up its dictionary. A value that has no number, for this reason or because there is no
- * space for it, is given by its offset in the input. Keys and dictionaries stay from one event to the next, until
- * `forget` is called.
+ * hardly repeat, the key gives up its dictionary. A value may have no number, for this reason or because there is no
+ * space for it. The cell then contains the memory address of the value in the input. Keys and dictionaries stay from
+ * one event to the next, until `forget` is called.
  *
  * Memory, in this order: the RESULT words, ID_TEXT, CELLS, KEYS and their hash table KEY_TABLE, LEFT, and INPUT, which
  * contains a part of the log. After the input follow PADDING zero bytes. A zero ends every loop below, so no loop needs
  * to check a bound. The dictionaries begin at HEAP, which has HEAP_BYTES_MAX bytes and the space that one event may
  * add. The blocks come last. The memory never grows, because a larger memory would invalidate the views of the caller.
  *
- * A block is a column that is being filled, or a table of columns. A column has the number of rows with a value as u32,
- * then u32 1 while all its values are the distinct_id of their rows, the id of each row as u16 from BLOCK_IDS on, and
- * the id of each code as u16 from BLOCK_CODES on. The id of a code is 0 if the value is not in the column yet. A table
- * has for each key the memory address of its column as u32, or 0 if it has none.
+ * A block is a column that is being filled, or a table of columns. A column begins with two u32: the number of rows
+ * with a value, and 1 as long as each value is the distinct_id of its row. The id of each row follows as u16 from
+ * BLOCK_IDS on, and the id of each code as u16 from BLOCK_CODES on. The id of a code is 0 if the value is not in the
+ * column yet. A table contains, for each key, the memory address of the key's column as u32, or 0 if there is no
+ * column.
  *
  * A cell has 16 bytes: the key as u32 and the code as i32. If the code is TEXT, the start of the value in this memory
  * as u32 and its length as u32 follow. The length is shifted left by 2, and the two lowest bits are IS_ASCII and
@@ -124,8 +125,8 @@ let stamp: u32 = 0
 /** The number of the first key of the previous event. The next event probably begins with the same one. */
 let firstKey: u32 = 0
 
-// About the value that `valueEnd` or another function has read last: its kind, its flags IS_ASCII and NEEDS_PARSING,
-// and the number if the value is a number.
+// These describe the value that `valueEnd` or another function has read last: `kind`, the flags IS_ASCII and
+// NEEDS_PARSING in `marks`, and, if `kind` is SIMPLE_NUMBER, the `number`.
 let kind: u32 = 0
 let marks: u32 = 0
 let number: f64 = 0
@@ -273,8 +274,8 @@ function endOfContainer(p: usize): usize {
 }
 
 /**
- * Returns the address after the number at `p`, or 0. Sets `kind`, and `number` if the number has so few digits that it
- * is exact.
+ * Returns the address after the number at `p`, or 0. Sets `kind` to SIMPLE_NUMBER and sets `number` if the number has
+ * so few digits that it is exact.
  */
 function endOfNumber(p: usize): usize {
   const first = p
@@ -380,7 +381,7 @@ function findKey(start: usize, length: usize): u32 {
   const added = addKey(start, length, hash, 4096)
   store<u32>(KEY_TABLE + (<usize>slot << 2), added)
   const first = load<u8>(start)
-  // JavaScript objects put keys that are numbers before all others, so their order would change.
+  // A JavaScript object puts keys that are numbers before all other keys, so the order of the properties would change.
   const isNumber = length > 0 && first >= 0x30 && first <= 0x39
   store<u32>(keyAt(added), isNumber || length == 0 ? KIND_REFUSED : newKey(added, start, length), K_KIND)
   return added
@@ -451,7 +452,8 @@ function codeOf(key: usize, p: usize, length: usize): i32 {
 }
 
 /**
- * Returns whether most lookups in the dictionary of a key found a new value: more than the fraction `part / whole`.
+ * Returns whether more than `part` of `whole` lookups in the dictionary of a key found a new value, for example more
+ * than 7 of 8.
  */
 function isUnique(key: usize, whole: u32, part: u32): bool {
   return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part
@@ -473,7 +475,8 @@ function readProperties(p: usize): usize {
   while (true) {
     if (load<u8>(p) != QUOTE) return 0
     p++
-    // Most events have the same keys in the same order, so the key that followed the last time is tried first.
+    // Most events have the same keys in the same order. The key that followed the previous key in the last event is
+    // therefore tried first.
     let index = previous == 0 ? firstKey : load<u32>(keyAt(previous), K_NEXT)
     let key = keyAt(index)
     let length: usize = load<u32>(key, K_LENGTH)
@@ -517,7 +520,7 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
   if (isOpen) {
     const lookups = load<u32>(key, K_LOOKUPS) + 1
     store<u32>(key, lookups, K_LOOKUPS)
-    // Neighboring events often have the same value, so the last one is tried first.
+    // Consecutive events often have the same value, so the last value of the key is tried first.
     const last: usize = load<u32>(key, K_LAST)
     if (last != 0) {
       const length: usize = load<u32>(last, 4)
@@ -556,7 +559,7 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
 /**
  * Writes the event that was read last into row `row` of the columns of a table. `table` is 0 if there is no table. A
  * cell is not written if the table has no column for its key, or if the column has no id for its value. The indexes of
- * these cells are written to LEFT. Returns their number.
+ * the cells that were not written are stored in LEFT. Returns the number of these cells.
  */
 export function fill(table: usize, row: u32): u32 {
   const count = load<u32>(R_CELLS)
@@ -678,8 +681,8 @@ function readMember(key: usize, length: usize, p: usize): usize {
 }
 
 /**
- * Writes the start and the length of an object that changes the person to `result`. Returns its end, or 0 if it is
- * unusual.
+ * Writes the start and the length of `$set` or `$set_once` to the address `result`. Returns the address after the
+ * value, or 0 if the member occurs twice or is not an object.
  */
 function noteUpdate(result: usize, member: u32, p: usize, end: usize): usize {
   if (!isFirst(member) || load<u8>(p) != 0x7b) return 0
@@ -695,8 +698,8 @@ function isFirst(member: u32): bool {
 }
 
 /**
- * Writes the range of the distinct_id to the result, and marks the cell of the property `distinct_id` with SELF if both
- * are equal. Returns 0 if the event has no distinct_id.
+ * Writes the start and the length of the event's distinct_id to RESULT. If the property `distinct_id` has the same
+ * value, its cell gets the code SELF. Returns 0 if the event has no distinct_id.
  */
 function chooseId(): u32 {
   const id = rootId != 0 ? rootId : own

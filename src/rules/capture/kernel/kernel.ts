@@ -11,7 +11,7 @@ import { COLUMN_BLOCK_ROWS } from '../limits.ts'
 import { usualMomentAt } from '../timestamp.ts'
 import type { ColumnBlock, EventCells, ValueSink } from '../types.ts'
 
-/** The value of the cell is a text or JSON, given by its offset in the input. */
+/** The value of the cell is a text or JSON. The cell contains its memory address and its length. */
 const CODE_TEXT = 0
 /** The cell was taken out, so its property is not stored. */
 const CODE_NONE = -1
@@ -21,8 +21,8 @@ const CODE_NUMBER = -2
 const CODE_SELF = -3
 
 /**
- * How the kernel treats a key: it refuses the event, stores the property as usual, leaves it out, or reads it as the
- * distinct_id.
+ * How the kernel treats a key. `refused`: it does not recognize the event. `usual`: it stores the property. `leftOut`:
+ * it leaves the property out. `id`: it also uses the value as the distinct_id if the event has no other.
  */
 export const KEY_KINDS = { refused: 0, usual: 1, leftOut: 2, id: 3 } as const
 
@@ -87,8 +87,8 @@ export interface KeyRules {
 }
 
 /**
- * A kernel with a memory of its own. The memory has at most 52 MiB, and the system provides only the pages that were
- * written.
+ * A kernel with a memory of its own. The memory has a size of 52 MiB, but the operating system provides only the pages
+ * that were written.
  */
 export class EventKernel implements EventCells {
   readonly #exports: KernelExports
@@ -110,7 +110,10 @@ export class EventKernel implements EventCells {
   #names: string[] = []
   #values: unknown[][] = []
   #areStoredAsSent: boolean[] = []
-  /** The number of times that all keys and values were discarded. A key or code is valid only within one epoch. */
+  /**
+   * The number of times that all keys and values were discarded. A key number or a code is valid only until this number
+   * changes.
+   */
   epoch = 0
   cellCount = 0
   readonly idFirstWord = ID_TEXT / 4

@@ -1,7 +1,7 @@
 /**
  * The rules for the events that the kernel reads. For an event that contains nothing unusual and needs no warning, the
- * result is the same as that of `normalize.ts`. Every other event is left to `normalize.ts`. This module may refuse any
- * event, but the result for an event that it accepts must equal that of the slow path
+ * result is the same as that of `normalize.ts`. Every other event is left to `normalize.ts`. This module may leave any
+ * event to `normalize.ts`, the slow path. If it does not, its result must equal that of the slow path
  * (test/rules/capture/kernel.test.ts).
  */
 import { isObject, type OwnObject } from '../../../base/json.ts'
@@ -64,10 +64,7 @@ const ROLE_SET = 108
 const ROLE_SET_ONCE = 109
 /** The role of a property that is read only for the events of `TELLING_NAMES`. */
 const ROLE_TELLING = 110
-/**
- * The role of each property that has one. A role says what else the property means for the event, in addition to being
- * stored.
- */
+/** The role of each property that has one. A role says what the property is used for in addition to being stored. */
 const ROLES: ReadonlyMap<string, number> = new Map([
   ...EVENT_SLOT_OF,
   ['$os_name', ROLE_OS_NAME],
@@ -156,7 +153,7 @@ export class EventRecognizer {
   #roles: number[] = []
   /** The event name to store, by its code in the kernel. '' means that the name makes the event unusual. */
   #eventNames: string[] = []
-  /** The elements chain, by the code of the list of elements that it was made from. */
+  /** A cache of elements chains, by the code in the kernel of the list of elements that a chain was made from. */
   #chains: string[] = []
   readonly #automatic = new Automatic()
   readonly #event: RecognizedEvent
@@ -200,8 +197,8 @@ export class EventRecognizer {
     const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
     if (name === '') return null
     this.#isTelling = name.charCodeAt(0) === 0x24 && TELLING_NAMES.has(name)
-    // If the distinct_id must be cut or cleaned, it no longer equals the property `distinct_id`, so the event is
-    // unusual.
+    // If the distinct_id must be cut or cleaned, the stored distinct_id no longer equals the property `distinct_id`, so
+    // the event is unusual.
     if (kernel.idBytes === 0 && textOfId(kernel.id) !== kernel.id) return null
     const timestampMs = this.#timestampMs(context)
     if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
@@ -296,7 +293,7 @@ export class EventRecognizer {
     const { properties, name, isPersonless } = this.#event
     if (properties['$set'] === undefined && properties['$set_once'] === undefined) return true
     // The slow path removes `$set` and `$set_once` from a personless event and from `$groupidentify`, so such events
-    // are left to it.
+    // are left to the slow path.
     return !isPersonless && name !== '$groupidentify'
   }
 
