@@ -1,18 +1,21 @@
 /**
- * The interface through which the rules for persons and groups read and change a project (the repository), and the
- * plain data that both sides share. The implementation decides how the data is stored.
+ * The interface through which the rules for persons and groups read and change a project (the repository), and the data
+ * that is passed through it. The implementation of the interface decides how the data is stored.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
 /**
- * The parts of a normalized event that the rules need. Its properties do not contain values that are derived from
- * others.
+ * The parts of a normalized event that the rules need. `properties` contains no values that are derived from other
+ * properties.
  */
 export interface PersonEvent {
   readonly name: string
-  /** The distinct_id. Reading it may create the text, so a repository should find the person of an event without it. */
+  /**
+   * The distinct_id. Its text may be created only when this member is read, so a repository should find the person of
+   * an event without reading it.
+   */
   readonly distinctId: string
   readonly timestampMs: number
   readonly properties: JsonObject
@@ -31,7 +34,7 @@ export interface PersonEvent {
 export interface PersonState {
   /**
    * The number under which the repository stores the person and its data. Numbers begin at 1 for each project and are
-   * never reused. After a merge, the remaining person may have the number of the other person, if the other one had
+   * never reused. A merge may give the remaining person the number of the deleted person, if the deleted person had
    * more distinct ids.
    */
   number: number
@@ -79,14 +82,15 @@ export interface PersonRepository {
   /** Returns the person that the distinct_id of the current event belongs to, or null. */
   senderOf(event: PersonEvent): PersonState | null
   /**
-   * Records the updates of an event without reading its person. The repository applies them when the person is read, as
-   * `updateProperties` does, and raises the version by one if they change anything. Returns false and records nothing
-   * if the distinct_id has no person, if the person is already in memory, or if its properties might exceed `bytesMax`.
+   * Records the updates of an event without reading the person. When the person is read, the repository applies them
+   * like `updateProperties`, and raises the version of the person by one if any property changes. Returns false and
+   * records nothing if the distinct_id has no person, if the person is already in memory, or if the properties of the
+   * person might exceed `bytesMax` bytes.
    */
   updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**
-   * Returns whether a person has or had this uuid, which is computed from `distinctId`. It can only be true if a
-   * deletion or a split took the distinct_id from its first person.
+   * Returns whether a person has or had `uuid`, which must be computed from `distinctId`. The result can only be true
+   * if a deletion or a split separated the distinct_id from the person that was created with this uuid.
    */
   isUuidTaken(uuid: string, distinctId: string): boolean
   /** Returns the number that a new person gets. */
@@ -100,10 +104,12 @@ export interface PersonRepository {
   /**
    * Merges two persons: appends the distinct ids of `from` to the distinct ids of `into`, and deletes `from`. The uuid
    * of `from` is never used again. The flag overrides of `from` go to `into`, except for flags for which `into` has an
-   * override. Afterward, `into` has one of the two numbers. The caller must then call `update(into)`.
+   * override. The call may set `into.number` to the number of `from`. The caller must then call `update(into)`.
    */
   merge(into: PersonState, from: PersonState): void
-  /** Returns whether an event without a person was sent with this distinct_id while nobody owned it. */
+  /**
+   * Returns whether an event that creates no person was sent with this distinct_id while the distinct_id had no person.
+   */
   wasUsedPersonless(distinctId: string): boolean
   notePersonless(distinctId: string): void
   /** Returns the group types in the order of their index. A deleted type is ''. */

@@ -1,6 +1,6 @@
 /**
- * Computes the uuid that a person gets when it is created from a distinct_id. Events of a distinct_id without a person
- * have the same uuid.
+ * Computes the uuid that a person gets when it is created from a distinct_id. Events of a distinct_id that has no
+ * person show the same uuid.
  */
 import { uuidV5 } from '../../base/ids.ts'
 

@@ -7,7 +7,7 @@ import { chosenIdsFirst, emailOf, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-repository.ts'
 
-/** The facts that a view is built from. The ids are texts in the order of their links. */
+/** The facts that a view is built from. `distinctIds` is in the order in which the ids were linked to the person. */
 export interface PersonFacts {
   readonly id: number
   readonly uuid: string
@@ -29,8 +29,9 @@ export function countOfIds(
 }
 
 /**
- * Returns a person as the API shows it, with at most `idsMax` ids. In lists the ids are in the order of their links.
- * For a single person, chosen ids come first. Source: docs/compatibility/persons.md, "Persons".
+ * Returns a person as the API shows it, with at most `idsMax` distinct ids. In lists of persons, the ids are in the
+ * order in which they were linked. For a single person, ids that no library generated come first (`chosenIdsFirst`).
+ * Source: docs/compatibility/persons.md, "Persons".
  */
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
   const { id, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts

@@ -40,7 +40,8 @@ export function applyDelta(table: PropertyTable, delta: string): boolean {
     if (isObject(part)) Object.assign(event, part)
     else event[SLOT_NAMES[Number(part)] ?? ''] = parts[index + 1]
   }
-  // The size of an event is counted in bytes. A character of the delta may have up to three.
+  // `updateProperties` expects the size of the event in bytes. A UTF-16 unit of the delta has at most three bytes in
+  // UTF-8.
   return updateProperties(table, event, delta.length * 3, 0) === 'changed'
 }
 
@@ -51,8 +52,8 @@ export function applyDelta(table: PropertyTable, delta: string): boolean {
 export function applyDeltaToObject(properties: Record<string, unknown>, delta: string): void {
   const parts = JSON.parse(delta) as unknown[]
   const last = parts.at(-1)
-  // Slots and values come in pairs. An object after the last pair has an even index and contains the explicit updates;
-  // an object that is the value of a pair has an odd index.
+  // The list consists of pairs of slot and value. Its length is odd only if an object with the explicit updates follows
+  // the last pair.
   const given: JsonObject = parts.length % 2 === 1 && isObject(last) ? last : NO_UPDATES
   const { $set, $set_once, $unset } = given
   const set = isObject($set) ? $set : NO_UPDATES
@@ -86,7 +87,7 @@ export interface ParsedDelta {
 /** Parses a delta for `propertyAfter`. */
 export function parseDelta(delta: string): ParsedDelta {
   const parts = JSON.parse(delta) as unknown[]
-  // An object after the last pair of slot and value has an even index and contains the explicit updates.
+  // The length is odd only if an object with the explicit updates follows the last pair of slot and value.
   const last = parts.length % 2 === 1 ? parts.pop() : null
   const { $set, $set_once, $unset } = isObject(last) ? last : NO_UPDATES
   return {

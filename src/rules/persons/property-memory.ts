@@ -7,8 +7,8 @@
 /** The bytes of a string in addition to its characters. */
 const STRING_BYTES = 24
 /**
- * The bytes of a character. V8 stores a text with one or two bytes for each character. Which of them it chose is
- * unknown here, so two are counted.
+ * The bytes of a character. V8 stores each text with either one or two bytes per character. JavaScript code cannot find
+ * out which, so two are counted.
  */
 const UNIT_BYTES = 2
 const NUMBER_BYTES = 16

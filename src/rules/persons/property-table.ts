@@ -22,8 +22,9 @@ import { nameMemoryBytes, valueMemoryBytes } from './property-memory.ts'
 
 const EMPTY_JSON_BYTES = 2
 /**
- * A table that is larger than this fraction of the limit is always measured exactly. A rough bound would reach the
- * limit soon, and measuring a large table again costs more.
+ * If the size of a table is known exactly and is larger than this fraction of the limit, every change is measured
+ * exactly. A rough bound would soon reach the limit, and then the whole large table would have to be measured again,
+ * which costs more.
  */
 const EXACT_PART = 1 / 8
 const SLOT_PREFIXES: readonly string[] = SLOT_NAMES.map((name) => `${JSON.stringify(name)}:`)
@@ -37,12 +38,12 @@ const SLOTS_MEMORY_BYTES = SLOT_NAMES.length * 8
 export interface UnreadProperties {
   /** The exact bytes of their compact JSON. */
   readonly jsonBytes: number
-  /** The estimated memory that they take, with everything that they may cache. */
+  /** The estimated bytes of memory that these properties take, including everything that they may cache. */
   readonly memoryBytes: number
   has(name: string): boolean
   /** Returns the value of a name, or undefined. */
   get(name: string): unknown
-  /** Returns whether a name has this value, without reading a value of another size. */
+  /** Returns whether a name has this value. If the stored value has another size, it is not read. */
   isSame(name: string, value: unknown): boolean
   /** Returns the bytes of `"name":value,` in the JSON, or 0. */
   memberBytes(name: string): number
@@ -84,8 +85,8 @@ export class PropertyTable {
   #removed: Set<string> | null = null
 
   /**
-   * Creates the table whose JSON object is `members`. `jsonBytes` is the number of bytes of its compact JSON, as
-   * `toJson` returns it, if it is known. A store that has the text passes it, so that nothing must be measured.
+   * Creates the table of the properties in `members`. A caller that knows the number of bytes of their compact JSON, as
+   * `toJson` returns it, passes it as `jsonBytes`, so that the table need not measure it.
    */
   static from(members: JsonObject, jsonBytes?: number): PropertyTable {
     const table = new PropertyTable()
@@ -204,8 +205,8 @@ export class PropertyTable {
   }
 
   /**
-   * Removes a property. Returns true if the table had it. While changes are recorded, a property may be removed only
-   * once, and after all other changes.
+   * Removes a property. Returns true if the table had it. While changes are recorded, make all other changes first, and
+   * remove each property at most once.
    */
   remove(name: string): boolean {
     const own = this.#own(name, SLOT_OF.get(name))
@@ -235,7 +236,7 @@ export class PropertyTable {
       const value = event[key]
       if (value === undefined) continue
       const slots = this.#slots ?? this.#makeSlots()
-      // None of these names is inherited from the prototype, so reading a name tells whether the object has it.
+      // `Object.prototype` has none of these names, so `set` and `setOnce` inherit no value for them.
       const isLatest = set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined
       if (isLatest && this.#setLatest(slots, slot, value)) isChanged = true
       const isFirst = setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined
@@ -303,7 +304,7 @@ export class PropertyTable {
   }
 
   /**
-   * Returns true if this table has every name of another table. Returns false if one of them has unread properties,
+   * Returns true if this table has every name of another table. Returns false if either table has unread properties,
    * because their names would have to be read. The cost grows only with the smaller of the two tables.
    */
   hasNamesOf(other: PropertyTable): boolean {
@@ -351,8 +352,8 @@ export class PropertyTable {
   }
 
   /**
-   * Yields every name with its value: first those in the store, which are read but not kept, then the automatic ones,
-   * then the others in the order of their insertion.
+   * Yields every name with its value: first the properties in the store, which are read but not added to the table,
+   * then the automatic properties, then the others in the order of their insertion.
    */
   *entries(): Generator<[string, unknown]> {
     const members = this.#unread?.all() ?? {}
@@ -362,7 +363,9 @@ export class PropertyTable {
     yield* this.#ownEntries()
   }
 
-  /** Returns whether a name in the store has neither got another value nor been removed. */
+  /**
+   * Returns whether the value of a name in the store is still valid: it was neither replaced in the table nor removed.
+   */
   #isUnchanged(name: string): boolean {
     const isOwn = this.#own(name, SLOT_OF.get(name)) !== undefined
     return !isOwn && this.#removed?.has(name) !== true
@@ -379,7 +382,10 @@ export class PropertyTable {
     yield* this.#others
   }
 
-  /** Returns a new object without a prototype, so that no name that a client chose can do harm. */
+  /**
+   * Returns a new object. It has no prototype, so that a name such as `__proto__`, which a client may send, is
+   * harmless.
+   */
   toObject(): Record<string, unknown> {
     const members = Object.create(null) as Record<string, unknown>
     for (const [name, value] of this.entries()) members[name] = value
@@ -387,8 +393,8 @@ export class PropertyTable {
   }
 
   /**
-   * Returns the compact JSON text. It takes about 3 us for 40 properties. The order of the names has no meaning: when
-   * the text is parsed, names that are integers come first.
+   * Returns the compact JSON text. It takes about 3 us for 40 properties. The order of the names is not significant,
+   * because `JSON.parse` moves names that are integers to the front.
    */
   toJson(): string {
     this.readAll()
@@ -448,8 +454,8 @@ export class PropertyTable {
   }
 
   /**
-   * Applies changes that a store keeps apart from the properties to which they belong. `isUnchanged` and `changesJson`
-   * treat them like changes since `forgetChanges`. Their JSON has `jsonBytes` bytes.
+   * Applies changes that a store keeps separately from the properties that they change. `isUnchanged` and `changesJson`
+   * treat them like changes made since `forgetChanges`. `jsonBytes` is the number of bytes of their JSON.
    */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
@@ -477,8 +483,8 @@ export class PropertyTable {
   }
 
   /**
-   * Returns whether the JSON is certain to stay within the limit if it grows by `bytes`. Nothing must be measured then.
-   * A limit of 0 means no limit.
+   * Returns whether the JSON is certain to stay within the limit if it grows by `bytes`. If so, the caller need not
+   * measure the change. A limit of 0 means no limit.
    */
   hasRoom(bytes: number, bytesMax: number): boolean {
     if (bytesMax === 0) return true
@@ -514,14 +520,14 @@ export class PropertyTable {
         before === UNREAD ? (this.#unread?.memberBytes(name) ?? 0) : memberBytes(name, before)
       growth += memberBytes(name, after) - bytesBefore
     }
-    // The size of a member includes a comma. The first member of an object has none, so one byte less is counted for an
-    // empty object.
+    // `memberBytes` counts a comma for each member, but the first member of an object has none. If the table is empty,
+    // its size is therefore taken as one byte less.
     const base = this.#bytes === EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES - 1 : this.#bytes
     const sum = base + growth
     const bytes = sum < EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES : sum
     if (bytes > bytesMax && growth > 0) {
-      // A removed name is erased only after the limit was checked. So no name has lost its place yet, and undoing the
-      // changes in reverse order restores the old order of the names.
+      // Removed names are erased only below, after this check, so they still have their position in the order of names.
+      // Undoing the changes in reverse order therefore restores the previous order.
       for (const { name, before } of changes.reverse()) {
         if (before === undefined) this.#erase(name)
         else if (before === UNREAD) this.#discard(name)
@@ -550,7 +556,7 @@ export class PropertyTable {
     } else this.#noteSlot(slot)
   }
 
-  /** Sets a property that the table does not have. It does not count as a change. */
+  /** Sets a property that the table does not have yet, without noting it as a change. */
   #load(name: string, value: unknown): void {
     this.#memoryBytes += valueMemoryBytes(value)
     const slot = SLOT_OF.get(name)

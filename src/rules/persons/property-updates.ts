@@ -16,16 +16,16 @@ export type UpdateResult = 'unchanged' | 'changed' | 'refused'
  */
 const GROWTH_FACTOR = 12
 /**
- * The additional bytes for all names that begin with `$initial_`. They are longer than the names from which they are
- * made.
+ * An upper bound for the bytes by which all names that begin with `$initial_` are longer than the names from which they
+ * are made.
  */
 const GROWTH_BYTES = 1024
 
 /**
  * Applies the updates of a normalized event to `table`, including automatic entries. `eventBytes` is the number of
- * bytes of the event's JSON, and `bytesMax` is the limit for the table's JSON (0: no limit). An event that was read
- * into cells passes `automatic`, which is then not among its properties. Far from the limit, an event with 20 automatic
- * properties takes about 0.7 us.
+ * bytes of the event's JSON, and `bytesMax` is the limit for the table's JSON (0: no limit). If the event was read into
+ * cells, its automatic values are passed as `automatic` and are not among its properties. Far from the limit, an event
+ * with 20 automatic properties takes about 0.7 us.
  */
 export function updateProperties(
   table: PropertyTable,
@@ -83,15 +83,16 @@ export function fillProperties(
 /**
  * Merges the properties of both tables. If both have a property, the value of `stronger` wins. If `stronger` has all
  * names, it is returned without a change. Otherwise the larger of the two tables is changed and returned, so that a
- * merge costs the size of the smaller one. The other table must not be used any more. Returns null if the result would
- * have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then unchanged.
+ * merge costs the size of the smaller one. The table that is not returned must not be used any more. Returns null if
+ * the result would have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then unchanged.
  */
 export function mergeProperties(
   stronger: PropertyTable,
   weaker: PropertyTable,
   bytesMax: number,
 ): PropertyTable | null {
-  // The store then keeps the text of `stronger`. Persons of one site mostly have the same names.
+  // The store can then keep the text that it has for `stronger`. This case is common, because persons of one site
+  // mostly have the same names.
   if (stronger.hasNamesOf(weaker)) return stronger
   const isWeakerLarger = weaker.jsonBytesBound > stronger.jsonBytesBound
   const isWithin = bytesMax === 0 || weaker.jsonBytesBound <= bytesMax

@@ -1,6 +1,6 @@
 /**
- * The interface through which queries read the persons and groups of their project, on one snapshot. This file contains
- * only shapes.
+ * The interface through which queries read the persons and groups of their project. All calls read the same snapshot.
+ * This file contains only types.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'

@@ -1,7 +1,6 @@
 /**
- * Writes the answer of a query: the members around its results, as JSON, as a table (CSV or HTML), or in the form that
- * an insight contains.
- * Source: docs/compatibility/queries.md, "Answers".
+ * Writes the answer of a query, which consists of the results and further members: as JSON, as a table (CSV or HTML),
+ * or in the form that an insight contains. Source: docs/compatibility/queries.md, "Answers".
  */
 import { toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -131,9 +130,9 @@ function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
 }
 
 /**
- * Returns results in the form that a table shows. The rows of retention show days in the time zone of the project
- * instead of moments in UTC, because a reader in another time zone might take such a moment for the day before. If
- * clocks show an hour twice, both hours get their offsets from UTC.
+ * Returns results in the form that a table shows. The rows of retention contain days in the time zone of the project
+ * instead of moments in UTC, because the date of such a moment in UTC may be the day before. If clocks show an hour
+ * twice, both hours get their offsets from UTC.
  */
 function withDays(results: unknown, timezone: string): unknown {
   if (!Array.isArray(results)) return results
@@ -212,7 +211,7 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
   }))
 }
 
-/** Returns an item with its metrics as members, or any other item unchanged. */
+/** If an item has metrics, returns a row with a column for each metric. Returns any other item unchanged. */
 function flatFigures(item: unknown): unknown {
   return isObject(item) && isObject(item['metrics']) ? figuresRow(item) : item
 }

@@ -1,7 +1,7 @@
 /**
- * Calculates the members of a cohort whose rule filters on behavior: each filter becomes one bit of each person, by a
- * scan of the events that it needs, and then every person is tested once. Times are wall-clock times in the zone of the
- * project. Source: docs/compatibility/persons.md, "Cohorts by behavior".
+ * Calculates the members of a cohort whose rule filters on behavior. For each filter on behavior, scans of events set
+ * one bit for each person that passes the filter. Then the rule is tested once for each person. Times are wall-clock
+ * times in the zone of the project. Source: docs/compatibility/persons.md, "Cohorts by behavior".
  */
 import {
   addDays,
@@ -22,8 +22,8 @@ import { type QueryScan, type QueryShard, scanShard, scanShardChunks } from './q
 
 const HOUR_MS = 3_600_000
 /**
- * The number of steps that testing one person counts as. It is more than one because a test may have to read the
- * person. The time limit is checked each time that enough steps were counted.
+ * The time limit is checked each time that enough steps were counted. Testing one person counts as this many steps, and
+ * not as one, because a test may have to read the person.
  */
 const PERSON_STEPS = 32
 /**
@@ -44,9 +44,9 @@ export interface MemberChanges {
 
 /**
  * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. The
- * call needs about 10 bytes of memory per person of the project. A filter on the first event of a person that also has
- * event filters needs 16 bytes more. Each filter on behavior costs one to three scans (a filter on regular behavior:
- * one scan for each period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
+ * call needs about 10 bytes of memory per person of the project, and 16 more if a filter on the first event of a person
+ * also has event filters. Each filter on behavior costs one to three scans (a filter on regular behavior: one scan for
+ * each period), and each person costs one test of the rule. Throws the same errors as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,
@@ -112,7 +112,7 @@ class BehaviorBits {
   readonly bits: Uint32Array
   readonly #shard: QueryShard
   readonly #size: number
-  /** The number of events of each person, indexed by person number. Each count overwrites the array. */
+  /** The number of events of each person, indexed by person number. Each call of `#count` overwrites the array. */
   readonly #counts: Uint32Array
 
   constructor(shard: QueryShard, size: number) {
@@ -309,8 +309,8 @@ class BehaviorBits {
   }
 
   /**
-   * Marks persons that had enough events in enough of the last periods. Periods are counted back from the start of
-   * today or, for hours, from the start of this hour.
+   * Marks persons that had enough events in at least `min_periods` of the last `total_periods` periods. Periods are
+   * counted back from the start of today or, for hours, from the start of this hour.
    */
   #markRegular(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const { time_value: value = 1, time_interval: unit = 'day' } = filter

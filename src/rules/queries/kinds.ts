@@ -48,8 +48,8 @@ export interface PlannedQuery {
 }
 
 /**
- * Reads and checks a query. Throws 400: `required` if there is none, `unsupported_kind`, or `invalid_query`, also if it
- * is not an object.
+ * Reads and checks a query. Throws 400 `required` if there is no query, 400 `unsupported_kind`, or 400 `invalid_query`,
+ * which includes a query that is not an object.
  */
 export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   const { kind, fields } = kindOf(query)
@@ -81,7 +81,7 @@ export function shapeOf(query: unknown): string {
   const maths = Array.isArray(series)
     ? series.map((one: unknown) => isObject(one) && one['math'])
     : []
-  // A value that is not a text may be an object that cannot be converted to a text.
+  // Any value that is not a text becomes '', because it may be an object that cannot be converted to a text.
   const words = [kind, ...maths].map((word) => (typeof word === 'string' ? word : ''))
   return words.join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
 }

@@ -65,9 +65,9 @@ type StatusCounts = Readonly<Record<Status, Uint32Array>>
 type LifecyclePart = StatusCounts | IdBits
 
 /**
- * Returns the bits of those persons that have a status, for 32 persons in one interval. A bit of `now` is set if the
- * person is active in the interval, a bit of `before` if it was active in the interval before, and a bit of `fresh` if
- * it was created in the interval and is active for the first time.
+ * Returns the bits of those persons that have a status, for 32 persons in one interval. A person's bit is set in `now`
+ * if the person is active in the interval, in `before` if it was active in the previous interval, and in `fresh` if it
+ * was created in the interval and is active for the first time.
  */
 type StatusBits = (now: number, before: number, fresh: number) => number
 
@@ -205,7 +205,7 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-/** Counts the persons of each status. `each` must call its argument for each interval and each group of 32 persons. */
+/** Counts the persons of each status. `each` must call `visit` once for each interval and each group of 32 persons. */
 function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
   const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
   each((bucket, _, now, before, fresh) => {
@@ -312,8 +312,8 @@ function compareIntervals(
 }
 
 /**
- * Scans the events and passes the activity of all persons to `visit`, in which each person has a number without gaps.
- * Returns these numbers, or null if the range is empty.
+ * Scans the events, numbers their persons without gaps, and passes the activity of all these persons to `visit`.
+ * Returns the numbers of the persons, or null if the range is empty.
  */
 function eachPresence(
   plan: LifecyclePlan,

@@ -1,7 +1,7 @@
 /**
- * Converts the bits of distinct ids into bits of their owners, for callers that count persons. A person has its bit at
- * the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed in
- * one step.
+ * Converts the bits of distinct ids into bits of their owners, for callers that count persons. The bit of a person is
+ * at the smallest distinct ID number that the person owns. Most bits therefore keep their position, and 32 bits are
+ * processed in one step.
  */
 import { type DistinctIdOwners, OWNER_BITS } from '../analytics/event-columns.ts'
 import { grown } from '../analytics/growing-arrays.ts'
@@ -22,8 +22,8 @@ interface FirstIds {
   /** One more than the largest distinct ID number that has an owner. */
   readonly end: number
   /**
-   * Identifies a series of tables of owners in which each table only adds distinct ID numbers to the table before. The
-   * first IDs of the earlier table stay the same, so results computed from them stay valid.
+   * Two tables of owners have the same `line` if the later table only adds distinct ID numbers to the earlier one. The
+   * first IDs of the earlier table are then the same in the later one, so results computed from them stay valid.
    */
   readonly line: object
 }
@@ -156,8 +156,8 @@ export function lengthCounts(bits: PersonBits): Uint32Array {
 }
 
 /**
- * Counts the persons of `among` by their sums. In all these sums, the binary digits from `digit` upwards are equal, and
- * `number` is made of these digits.
+ * Adds the number of persons with each sum to `counts`. Each bit of `among` is one of 32 persons whose sums have the
+ * same binary digits from position `digit` upwards. `number` consists of these digits, with zeros below.
  */
 function addEqual(
   sums: Uint32Array,

@@ -1,6 +1,7 @@
 /**
  * Checks the limits of a query at intervals: whether its time is over, and whether anybody still waits for the answer.
- * Every loop whose length a client controls must call it, also while parts are merged and answers are written.
+ * Every loop whose length a client controls must count its steps here, also while parts are merged and answers are
+ * written.
  */
 import type { EventScanner } from '../analytics/event-columns.ts'
 

@@ -67,7 +67,8 @@ export function periodBits(
   const size = words * 32
   const bits = new Uint32Array(periods.count * words)
   const counts = countsFor(test, periods.count * size)
-  // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
+  // Consecutive events are mostly in the same period. So the time is compared with the bounds of the last period first,
+  // and a period is only looked up if the time is outside of them.
   let period = -1
   let startMs = 0
   let endMs = 0

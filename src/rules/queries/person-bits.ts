@@ -113,9 +113,10 @@ export function bitsOfEvents(
 }
 
 /**
- * Returns, for each period in `lastPeriods`, the number of persons that had events in this period or in the `length -
- * 1` periods before it. The number is 0 if an entry of `lastPeriods` is beyond the last period. Throws the same errors
- * as `EventScanner.checkLimits`.
+ * Returns, for each period in `lastPeriods`, the number of persons that had events in the `length` periods that end
+ * with this period. For example, these are the periods 3, 4 and 5 if the last period is 5 and `length` is 3. The number
+ * is 0 if the entry of `lastPeriods` is beyond the last period of `bits`. Throws the same errors as
+ * `EventScanner.checkLimits`.
  */
 export function activeCounts(
   bits: PersonBits,
@@ -191,7 +192,8 @@ function markPeriods(
   mask: number | null,
   rows: BitRows,
 ): void {
-  // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
+  // Consecutive events are mostly in the same period. So the time is compared with the bounds of the last period first,
+  // and a period is only looked up if the time is outside of them.
   let startMs = 0
   let endMs = 0
   let bits: Uint32Array | null = null

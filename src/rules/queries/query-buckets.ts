@@ -62,8 +62,8 @@ export function bucketDay(wall: Wall, interval: Interval): string {
 const DAY_WITH_CLOCK = /^(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):00$/
 
 /**
- * Returns the texts of `days` for a table. An hour that clocks show twice gets its offset from UTC, so that all texts
- * are different.
+ * Returns the texts of `days` for a table. When clocks are set back, two hours have the same text. Both then get their
+ * offset from UTC, so that all texts are different.
  */
 export function tableDays(days: readonly unknown[], timezone: string): readonly unknown[] {
   if (new Set(days).size === days.length) return days

@@ -110,7 +110,7 @@ export class QueryFields {
     })
   }
 
-  /** Throws 400 `invalid_query` if one of these members, which are not supported, has a value. */
+  /** Throws 400 `invalid_query` if one of the members `names` has a value, because these members are not supported. */
   refuse(...names: readonly string[]): void {
     for (const name of names) {
       if (this.isGiven(name)) throw this.fault(name, 'is not supported. Leave it out')

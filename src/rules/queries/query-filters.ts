@@ -25,8 +25,8 @@ type Node = FilterGroup | PropertyFilter
 /** The members of an element that filters can only compare as a whole, not by a part of their text. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 /**
- * If the value is a list, these operators hold if any of its values matches. The operators of `NONE_OF` hold if none
- * matches.
+ * Operators that accept a list of values. A filter with an operator of `ANY_OF` holds if any value of the list matches,
+ * and one with an operator of `NONE_OF` if none matches.
  */
 const ANY_OF: readonly string[] = ['icontains', 'regex']
 const NONE_OF: readonly string[] = ['not_icontains', 'not_regex']
@@ -155,7 +155,7 @@ class FilterReader {
       if (value.length === 0) return null
       const isAny = ANY_OF.includes(operator)
       if (isAny || NONE_OF.includes(operator)) {
-        // Every text or pattern of the list is searched for separately in each value, so each counts.
+        // Each text or pattern of the list is a separate search, so each counts toward the limit.
         this.#patterns += value.length
         if (this.#patterns > QUERY_PATTERNS_MAX) {
           throw fields.fault(

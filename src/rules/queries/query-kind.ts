@@ -36,7 +36,7 @@ export interface QueryContext {
   action(id: number): NamedAction | null
   /** Returns the name of a cohort, or null if it does not exist. */
   cohortName(id: number): string | null
-  /** Returns an experiment, or null if it does not exist. If it is absent, there are none. */
+  /** Returns an experiment, or null if it does not exist. If this method is absent, no experiment exists. */
   experiment?(id: number): ExperimentDefinition | null
   /**
    * Returns the timestamp of the project's first event at or after `sinceMs`, in milliseconds, or null if there is
@@ -65,9 +65,9 @@ export interface QueryShard {
 /** Reads single events, on the same snapshot as the scanner. */
 export interface EventRowSource {
   /**
-   * Returns the person number for a uuid or number. If it is the uuid that the API shows for a distinct_id without a
-   * person, the number of this distinct_id is returned, at the cost of `EventScanner.personlessOf`. Returns null if
-   * there is neither.
+   * Returns the number of the person that has a uuid or number. If `reference` is the uuid that the API shows for a
+   * distinct_id without a person, returns the number of this distinct_id, at the cost of `EventScanner.personlessOf`.
+   * Returns null if neither a person nor a distinct_id is found.
    */
   personNumber(reference: string | number): number | null
   /**
@@ -154,8 +154,9 @@ export interface QueryKind<Plan, Part> {
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
-   * Merges parts by sessions into one part. A thread that computes its part in pieces can then merge them as it goes,
-   * instead of holding all of them. If the method is absent, they are merged at the end.
+   * Merges parts by sessions into one part. A thread that computes its part in several chunks can use this method to
+   * merge each chunk into the result so far, instead of holding all chunks. If the method is absent, the chunks are
+   * merged at the end.
    */
   combine?(parts: readonly Part[]): Part
   /**
@@ -171,8 +172,8 @@ export interface QueryKind<Plan, Part> {
     limits: QueryLimits,
   ): Part | null
   /**
-   * Builds the page of the answer. `shard` contains all events. A kind reads from it what only the answer needs, such
-   * as names.
+   * Builds the page of the answer. `shard` contains all events. It is used to read what only the answer needs, such as
+   * names.
    */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**
@@ -187,15 +188,15 @@ export interface QueryKind<Plan, Part> {
 // biome-ignore lint/suspicious/noExplicitAny: the kinds in one table have different types of plans and parts
 export type AnyQueryKind = QueryKind<any, any>
 
-/** A kind, and the query of this kind that was inside the wrapper, if there was one. */
+/** A kind, and the query of this kind. If the query was inside a wrapper, it is given without the wrapper. */
 export interface FoundKind {
   readonly kind: AnyQueryKind
   readonly fields: QueryFields
 }
 
 /**
- * What a kind says about a scan; the shard adds the rest. The defaults are no filter, no values, all persons and any
- * order.
+ * The members of a scan request that a kind sets; the shard adds the other members. The defaults are no filter, no
+ * values, all persons and any order.
  */
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>

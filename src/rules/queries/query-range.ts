@@ -34,7 +34,7 @@ export interface QueryRange extends DateRange {
   readonly interval: Interval
   /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
-  /** True if the ends are used as requested. Otherwise they are moved to the edge of an interval. */
+  /** True if the start and the end are used as requested. Otherwise they are moved to the edge of an interval. */
   readonly isExplicit: boolean
   /**
    * How the start was given: as a date, as days or longer units before now, as hours, as minutes before now, or as the
@@ -51,9 +51,12 @@ export interface QueryRange extends DateRange {
 
 /** A date after it was read from a text. */
 export interface ReadDate {
-  /** The moment described by the text, in milliseconds since 1970. For a text in hours, it is the start of the hour. */
+  /**
+   * The moment described by the text, in milliseconds since 1970. If the text counts hours, such as `-3h`, the moment
+   * is moved to the start of the hour.
+   */
   readonly momentMs: number
-  /** The moment described by the text, also for a text in hours. It is not moved to the start of the hour. */
+  /** Like `momentMs`, but never moved to the start of the hour. */
   readonly exactMs: number
   /** The wall-clock time in the zone at that moment. */
   readonly wall: Wall

@@ -35,7 +35,7 @@ export interface ReadSeries<More> {
 
 /**
  * Reads `series`. `more` reads the additional values that a kind needs. Throws 400 `invalid_query` if there are fewer
- * than `min` or too many, and for nodes that are neither events nor actions.
+ * than `min` series or too many, and for nodes that are neither events nor actions.
  */
 export function readSeriesList<More>(
   query: QueryFields,
@@ -96,7 +96,7 @@ export function actionSeries(
   }
   const action = context.action(id)
   const steps = action?.steps ?? []
-  // An action without steps matches no event. An empty list of names says so.
+  // An action without steps matches no event. An empty list in `names` has this effect, whereas null means any name.
   const match = { names: steps.length === 0 ? [] : null, filter, steps }
   const label = action?.name ?? ''
   const exists = action !== null

@@ -300,7 +300,8 @@ function sumMembers({ type, counted }: MetricPlan, sums: VariantSums): JsonObjec
     sum,
     sum_squares: squares,
     ...(stepCounts === null ? {} : { step_counts: stepCounts }),
-    // The denominator of a retention metric is the number of persons who started, so each of them adds 1.
+    // The denominator of a retention metric is 1 for each person who started, so its sum and its sum of squares both
+    // equal the number of these persons.
     ...(type === 'retention' ? denominatorMembers(persons, persons, sum) : {}),
     ...(second !== null && type === 'ratio'
       ? denominatorMembers(second.sum, second.squares, second.products)

@@ -57,7 +57,7 @@ export interface ExposurePlan {
    * The filter that excludes test accounts, from exposures and from the events of metrics. Null means no restriction.
    */
   readonly filter: FilterGroup | null
-  /** From the start of the experiment to its end or, while it runs, to the end of today. */
+  /** The range of the exposures: from the start of the experiment to its end or, while it runs, to the end of today. */
   readonly range: QueryRange
 }
 
@@ -101,8 +101,8 @@ export type CountedMetric =
     }
 
 /**
- * The outliers of a source of values. A value below the quantile `low` or above the quantile `high` is replaced by this
- * quantile. Null means that there is no bound on this side.
+ * The bounds for outliers of a source of values. Values below the quantile `low` are replaced by this quantile, and
+ * values above the quantile `high` by that one. Null means that there is no bound on this side.
  */
 export interface OutlierPlan {
   readonly low: number | null

@@ -59,7 +59,7 @@ export interface VariantComparison {
   readonly difference: StatisticsOf
   /** The probability that the mean of the variant is higher than that of the baseline. */
   readonly winProbability: number | null
-  /** The smallest relative change that the persons so far can reveal with a power of 80 %. */
+  /** The smallest relative change that can be detected with the persons so far, with a power of 80 %. */
   readonly detectableLift: number | null
   readonly daysLeft: number | null
   /** The number of persons that are needed in both variants together. Null without a plan. */
@@ -309,7 +309,10 @@ function winProbability(
   return lacksData(answer) ? null : answer.probability
 }
 
-/** Returns which change the experiment can reveal so far, and how long its plan takes. */
+/**
+ * Returns the smallest change that can be detected so far, the days that the plan still takes, and the persons it
+ * needs.
+ */
 function planOf(
   control: MaybeEstimate,
   persons: number,

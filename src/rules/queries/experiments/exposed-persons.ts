@@ -73,7 +73,7 @@ export class ExposedPersons {
     return this.#grouped(this.#groupOf(isTaken))(columns)
   }
 
-  /** Finds the exposures. `scan` reads the value of the variant, and `variantOf` is that of `#add`. */
+  /** Finds the exposures. `scan` must request the variant as its first value. For `variantOf`, see `#add`. */
   find(shard: QueryShard, scan: QueryScan, variantOf: (value: unknown) => number): void {
     const grouped = this.#grouped((key) => getOrAdd(this.#groups, key, () => this.#groups.size + 1))
     scanShardChunks(shard, this.#withGroups(scan), (chunk) => {
@@ -81,7 +81,10 @@ export class ExposedPersons {
     })
   }
 
-  /** Returns a function that maps the key of a group to its number, or to 0 if its row is not taken. */
+  /**
+   * Returns a function that maps the key of a group to the number of the group. The number is 0 if the group is not
+   * exposed or `isTaken` does not accept its row.
+   */
   #groupOf(isTaken: (row: number) => boolean): (key: string) => number {
     return (key) => {
       const group = this.#groups.get(key) ?? 0
@@ -90,11 +93,12 @@ export class ExposedPersons {
     }
   }
 
-  /** Returns the scan with the group of each event as its last value. */
+  /** If groups are counted, adds the key of each event's group to a scan as its last value. */
   #withGroups(scan: QueryScan): QueryScan {
     if (this.#groupTypeIndex === null) return scan
     const group = { kind: 'group_key', typeIndex: this.#groupTypeIndex } as const
-    // The positions of values must be the same in all chunks, because the number of each group is looked up once.
+    // `#grouped` looks up the number of each group once and finds it again by the position of the key in the list of
+    // values. So a value must have the same position in all chunks.
     return { ...scan, values: [...(scan.values ?? []), group], areValuesLocal: false }
   }
 
@@ -129,10 +133,10 @@ export class ExposedPersons {
   }
 
   /**
-   * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. The persons
-   * are passed as `part.among`. If they were passed as the `persons` of a scan, its result would not be cached, because
-   * such a set usually depends on properties of persons, which may change. This set depends only on events. If groups
-   * are counted, the shard contains all events.
+   * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. If groups are
+   * counted, the shard contains all events. The persons are passed as `part.among` and not as the `persons` of a scan.
+   * The result of a scan with `persons` is not cached, because such a set usually depends on properties of persons,
+   * which may change. The set of exposed persons depends only on events.
    */
   #shardOf(shard: QueryShard, isTaken: (row: number) => boolean): QueryShard {
     if (this.#groupTypeIndex !== null) return shard

@@ -1,7 +1,7 @@
 /**
- * Finds out how many steps of a funnel each exposed person did, and who came back. The exposure is the beginning, so
- * the earliest event of each step is enough, and the events may come in any order. Only a strict funnel also needs the
- * events in between. Source: docs/EXPERIMENTS.md, "What counts".
+ * Finds out how many steps of a funnel each exposed person did, and, for retention, which persons came back. Every
+ * attempt begins with the exposure, so the earliest event of each step is enough, and the events may come in any order.
+ * Only a strict funnel also needs the events in between. Source: docs/EXPERIMENTS.md, "What counts".
  */
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
@@ -66,7 +66,10 @@ export function metricSteps(
   return { reached, before: before === null ? null : new Uint8Array(before) }
 }
 
-/** For each step, finds the earliest event after the event of the previous step. */
+/**
+ * Returns the number of steps that each person did in order. For each step, finds the person's earliest event after the
+ * event of the previous step.
+ */
 function orderedSteps(
   steps: readonly SeriesMatch[],
   windowMs: number | null,
@@ -76,8 +79,8 @@ function orderedSteps(
 ): Uint8Array {
   const { count, firstMs } = exposed
   const reached = new Uint8Array(count)
-  // The sequence numbers are 0, so an event at the same millisecond as the exposure counts even if it arrived before
-  // the exposure.
+  // The exposure has the sequence number 0 here, so an event at the same millisecond counts as later, even if it
+  // arrived before the exposure.
   let before: Moments = { timesMs: firstMs, sequences: new Uint32Array(count) }
   for (const [step, match] of steps.entries()) {
     const isHere = (row: number): boolean => reached[row] === step
@@ -185,7 +188,7 @@ function keepStrict(
     const row = rowOfEvent[persons.rows[start] ?? 0] ?? -1
     if (row < 0) continue
     const firstMs = exposed.firstMs[row] ?? 0
-    // Bit i: the last event was step i, and the steps before it came directly before.
+    // Bit i is set if the last event was step i, and the events directly before it were all steps before i, in order.
     let chains = 0
     let done = 0
     for (let place = start; place < end; place++) {

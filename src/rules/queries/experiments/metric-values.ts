@@ -87,7 +87,7 @@ interface Window {
 
 /**
  * Writes into `kept` the row of each event that lies in a window, and -1 for all other events. `rows` contains the row
- * of each event, or -1. Returns the written part of `kept`.
+ * of each event, or -1 if the event does not count. Returns the written part of `kept`.
  */
 function within(
   { fromMs, untilMs, lastMs }: Window,
@@ -129,8 +129,8 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
 interface Tally {
   /**
    * Adds the events of a chunk. `rows` contains the row of each event, or -1 if the event does not count. `values`
-   * contains the number in each event, or NaN. For sessions, it contains the number of the session, or 0. A query adds
-   * millions of events, so implementations use plain loops without calls.
+   * contains the number in each event, or NaN if there is none. If sessions are counted, `values` contains the number
+   * of each event's session, or 0. A query adds millions of events, so implementations use plain loops without calls.
    */
   add(rows: Int32Array, values: Values): void
   /** Returns the value of each person. A person without events has 0. */

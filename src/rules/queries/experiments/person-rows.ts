@@ -1,4 +1,7 @@
-/** The part of a query about an experiment: a row of numbers for each exposed person, stored as parallel lists. */
+/**
+ * The result of one part of a query about an experiment: a row of numbers for each exposed person, stored as parallel
+ * lists.
+ */
 import { inOwnMemory } from '../../analytics/growing-arrays.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 
@@ -19,8 +22,8 @@ export interface PersonRows {
 }
 
 /**
- * Returns the same numbers in the smallest type that holds them. Returns the list itself unless all numbers are whole
- * and fit into 32 bits.
+ * Returns the numbers in the smallest integer type that holds all of them. If any of them is not a whole number from 0
+ * to 2^32 - 1, returns the given list itself.
  */
 export function compacted(numbers: Float64Array): Numbers {
   let largest = 0

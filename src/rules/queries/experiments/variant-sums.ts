@@ -232,9 +232,10 @@ function stepCounts(
 }
 
 /**
- * Returns the sum of the values of each variant or, if `others` is given, the sum of their products. The rounding
- * errors are added up separately, so that the sums do not depend on the order of the rows. A sum may be infinite.
- * Source: A. Neumaier, 1974, Rundungsfehleranalyze einiger Verfahren zur Summation endlicher Summen, ZAMM 54.
+ * Returns the sum of the values of each variant. If `others` is given, each value is first multiplied by the entry of
+ * `others` for the same row. The rounding errors are added up separately, so that the sums do not depend on the order
+ * of the rows. A sum may be infinite. Source: A. Neumaier, 1974, Rundungsfehleranalyze einiger Verfahren zur Summation
+ * endlicher Summen, ZAMM 54.
  */
 function exactSums(
   numbers: Int8Array,

@@ -228,8 +228,8 @@ function timeStarts({ reached }: FunnelRows): Uint32Array {
 }
 
 /**
- * Returns the seconds between two steps, for each of the rows that reached the second one. Times below `least` are left
- * out.
+ * Returns the seconds from step `from` to step `to`, for each of the rows that reached `to`. Times below `least` are
+ * left out.
  */
 function secondsBetween(
   { reached, timesMs }: FunnelRows,
@@ -273,7 +273,9 @@ function medianOf(numbers: Float64Array): number | null {
   return (below + selectPlace(numbers, Math.ceil((numbers.length - 1) / 2))) / 2
 }
 
-/** Returns a percentage with two decimal places. A half is rounded to the even digit. The percentage of nobody is 0. */
+/**
+ * Returns a percentage with two decimal places. A half is rounded to the even digit. If `all` is 0, the result is 0.
+ */
 function percentOf(part: number, all: number): number {
   if (all === 0) return 0
   const hundredths = (part / all) * 10_000

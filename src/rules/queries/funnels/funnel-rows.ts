@@ -47,8 +47,8 @@ export interface FunnelRows {
    */
   readonly timesMs: Float64Array
   /**
-   * Facts about the events that may make `persons/funnel` give other numbers. All of them are false unless the query
-   * asks for URLs of persons.
+   * Facts about the events because of which `persons/funnel` may give other numbers than this query. All of them are
+   * false unless the query asks for URLs of persons.
    */
   readonly doubts: FunnelDoubts
 }
@@ -59,7 +59,7 @@ export interface FoundWalks {
   readonly groupKeys: readonly string[]
 }
 
-/** Facts about the events that may make the rules of `persons/funnel` give another result. */
+/** Facts about the events because of which the rules of `persons/funnel` may give another result than the query. */
 export interface FunnelDoubts {
   /**
    * True if an actor has different steps at the same time, has one event that is several steps or, in a strict funnel,
@@ -72,8 +72,8 @@ export interface FunnelDoubts {
 
 /**
  * Returns the walks of a funnel that reached at least `needed` steps, which must be at least one. The cost is linear in
- * the number of found events times the number of steps. With the attribution to a step, it is also multiplied by the
- * number of values that an actor has at this step. Throws the same errors as `EventScanner.scan`.
+ * the number of found events times the number of steps. If the breakdown is attributed to a step, the cost is also
+ * multiplied by the number of values that an actor has at this step. Throws the same errors as `EventScanner.scan`.
  */
 export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number): FoundWalks {
   const walks = new WalkCollector(plan, shard, needed)
@@ -132,8 +132,8 @@ class WalkCollector {
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
   /**
-   * The walks of all persons, if `FunnelStream` found all of them. Null if at least some walks were computed from
-   * collected events. The lists above then contain all walks.
+   * The walks of all persons, if `FunnelStream` found all of them. Otherwise null: some or all walks were computed from
+   * collected events, and the lists above contain all walks.
    */
   #streamed: StreamFound | null = null
 
@@ -332,7 +332,7 @@ class LabelChoice {
     return labels[start] ?? 0
   }
 
-  /** Returns the values of the actor's events that are the attributed step. */
+  /** Returns the values of those events of the actor that match the attributed step. */
   ofStep(start: number, end: number): ReadonlySet<number> {
     const found = new Set<number>()
     for (let place = start; place < end; place++) {

@@ -33,15 +33,15 @@ export interface StreamFound {
 type Times = Uint32Array | Float64Array
 
 /**
- * The state of a person is `widthOf` numbers: the time of its last event, the number of steps reached, the times of the
- * furthest chain (one for each step), and then, for each number of steps, the times of the latest chain that has this
- * number of steps.
+ * The state of a person consists of `widthOf` numbers, in this order: the time of the last event, the number of steps
+ * reached, the times of the furthest chain (one for each step), the time of the latest chain of one step, the two times
+ * of the latest chain of two steps, and so on.
  */
 const REACHED = 1
 /** The index of the furthest chain's times in the state of a person. */
 const FURTHEST = 2
 
-/** Takes the place of the step number of an event that matches several steps at once. */
+/** The step number that is stored for an event that matches several steps at once. */
 const SEVERAL_STEPS = 255
 /**
  * An event is one 32-bit number: the step in the upper 8 bits, and the index of the person's state (the slot) in the
@@ -51,8 +51,8 @@ const STEP_SHIFT = 24
 const SLOT_BITS = 0xff_ffff
 
 /**
- * Written as the time of the last event of a person whose events did not arrive in order. Every later event of this
- * person then counts as out of order too.
+ * Replaces the time of the last event in the state of a person whose events did not arrive in order. It is later than
+ * every time, so all further events of this person count as out of order too.
  */
 const SHORT_DISORDER = 2 ** 32 - 1
 const DISORDER = Number.POSITIVE_INFINITY
@@ -134,7 +134,7 @@ export class FunnelStream {
   readonly #order = new ArrivalOrder()
   #hasDisorder = false
 
-  /** Allocates memory for all persons of a part whose number is below `personEnd`. */
+  /** Allocates the memory for all persons of a part. Their numbers must be below `personEnd`. */
   constructor(
     {
       rules: { stepCount, windowMs },
@@ -170,7 +170,7 @@ export class FunnelStream {
 
   /**
    * Processes a chunk of a scan, which may have any number of rows. The chunks of a scan must come in the order of
-   * arrival. The rows of one may be in any order.
+   * arrival. The rows within a chunk may be in any order.
    */
   add({ count, persons, timesMs, seriesMasks, sequences }: EventColumns): void {
     const { index: firstPerson, count: parts } = this.#part
@@ -184,8 +184,8 @@ export class FunnelStream {
       const slot = Math.floor(((persons[row] ?? 0) - firstPerson) / parts)
       const timeMs = (timesMs[row] ?? 0) - baseMs
       const mask = seriesMasks[row] ?? 0
-      // Times are whole milliseconds here. An event with a fraction counts as several steps, so its person is left to
-      // `WalkCollector`.
+      // This class only handles whole milliseconds. An event whose time has a fraction is treated as if it matched
+      // several steps, so its person is left to `WalkCollector`.
       const isOne = (mask & (mask - 1)) === 0 && Number.isInteger(timeMs)
       const step = isOne ? 31 - Math.clz32(mask) : SEVERAL_STEPS
       whats[place] = (step << STEP_SHIFT) | slot
@@ -333,7 +333,9 @@ function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
 
-/** Sorts the rows of a chunk of a scan by their sequence numbers, which lie in one short range. */
+/**
+ * Sorts the rows of a chunk of a scan by their sequence numbers. The sequence numbers of one chunk are close together.
+ */
 class ArrivalOrder {
   #rows = new Uint32Array(0)
   /** For each sequence number of the range, the row of the event. Only entries with a bit in `#bits` are valid. */

@@ -22,8 +22,8 @@ const MINUTE_MS = 60_000
 const DAY_MS = 1440 * MINUTE_MS
 
 /**
- * Returns a function that builds the URL for a step, counted from 0, of the actors with one breakdown value. The
- * function throws the same errors as `UrlMaker`.
+ * Returns a function that takes a step, counted from 0, and builds the URL that lists the actors of this step with one
+ * breakdown value. The function throws the same errors as `UrlMaker`.
  */
 export function funnelUrls(
   urls: PersonsUrls,
@@ -48,8 +48,8 @@ export function funnelUrls(
       ...value.parameters,
     },
   })
-  // The first step has the same number under both rules. At later steps, events for which `FunnelDoubts.hasShared` is
-  // true may make the numbers differ.
+  // At the first step, the query and `persons/funnel` always give the same number. At later steps, the numbers may
+  // differ if `FunnelDoubts.hasShared` is true.
   return (step) => (step > 0 && found.doubts.hasShared ? null : urlOf({ funnel_step: step + 1 }))
 }
 

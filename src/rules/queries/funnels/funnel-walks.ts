@@ -22,8 +22,8 @@ export interface Walked {
 export type WalkListener = (walked: Walked, period: number) => void
 
 /**
- * Walks with the events from `start` to before `end`, which must be all events of one actor in order. `label` is the
- * breakdown value that the events of the attributed step must have. Null means any value.
+ * Computes the walks of one actor. All events of the actor are those from `start` (inclusive) to `end` (exclusive), in
+ * order. `label` is the breakdown value that the events of the attributed step must have. Null means any value.
  */
 export type Walk = (start: number, end: number, label: number | null) => void
 

@@ -25,8 +25,8 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts, limits) => mergeRows(parts, limits),
-  // The facts in `doubts` (see `FunnelDoubts`) do not say which persons caused them. If one of them is true, it is
-  // unknown whether it stays true without the removed persons.
+  // The facts in `doubts` (see `FunnelDoubts`) do not say which persons caused them. So if a fact is true, it cannot be
+  // determined whether it would be true without the removed persons.
   without: (_plan, part, persons) =>
     part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context, scanner }) {

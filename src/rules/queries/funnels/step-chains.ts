@@ -1,7 +1,7 @@
 /**
- * Finds the best attempt of one actor in ordered and strict funnels. A chain is a series of events that are the first,
- * second and further steps. For each step, the latest chain that reached it is kept, and also the chain that got
- * furthest. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Finds the best attempt of one actor in ordered and strict funnels. A chain is a series of events that match the first
+ * step, the second step and so on. For each number of steps, only the latest chain with this number of steps is stored.
+ * In addition, the chain that got furthest is stored. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { StepRules } from './funnel-request.ts'
 
@@ -114,7 +114,8 @@ export class StepChains {
     for (let place = start; place < end; place++) {
       const steps = this.#masks.stepsAt(place)
       if (maySpoil) this.#spoil(place)
-      // The highest step comes first, so that an event never counts twice in a chain.
+      // If an event matches several steps, the highest one comes first. Otherwise the event could extend a chain to one
+      // step and then extend the same chain to the next step.
       for (let left = steps; left !== 0; ) {
         const step = 31 - Math.clz32(left)
         left ^= 1 << step
@@ -126,8 +127,8 @@ export class StepChains {
 
   /**
    * Returns true if all events of one moment are the same steps and invalidate the same chains, or if none of them is a
-   * step. Otherwise excluded events of this moment invalidate nothing, because they may have happened before or after
-   * the step.
+   * step. If the result is false, excluded events of this moment invalidate nothing, because they may have happened
+   * before or after the steps of this moment.
    */
   #isAlike(start: number, end: number): boolean {
     const steps = this.#masks.stepsAt(start)

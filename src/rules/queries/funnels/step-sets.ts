@@ -101,8 +101,9 @@ export class StepSets {
   }
 
   /**
-   * Returns the step that an event counts as. If the event matches several steps, it counts as a step that has no event
-   * in the window. If all of them have one, it counts as the step whose latest event is the oldest.
+   * Returns the step that an event counts as. If the event matches several steps, it counts as one that has no event in
+   * the window. If all of these steps have events in the window, it counts as the step whose latest event is the
+   * oldest.
    */
   #stepFor(steps: number): number {
     let found = NONE
@@ -127,7 +128,7 @@ export class StepSets {
     this.#latest[step] = place
   }
 
-  /** Stores the current steps as the best attempt if there are more of them than before. */
+  /** Stores the current steps as the best attempt if they are more than those of the best attempt so far. */
   #count(): void {
     if (this.#present <= this.#reached) return
     let count = 0

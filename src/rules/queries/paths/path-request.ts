@@ -64,7 +64,8 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
     },
     keys: {
       startKey: keyText(filter, 'pathStartKey'),
-      // No edge leads to the first step, so a key of the first step is replaced by the empty key, which no path has.
+      // No edge leads to a first step, whose key begins with `1_`. Such an end key is replaced by the empty key, which
+      // no step has.
       endKey: endKey?.startsWith('1_') === true ? '' : endKey,
       dropOffKey: keyText(filter, 'pathDropoffKey'),
     },

@@ -35,7 +35,8 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
   merge: (_plan, parts, limits) => mergeEdges(parts, limits),
-  // With `hasPersonsUrls`, a part contains which edges an actor followed several times, but not who this actor was.
+  // With `hasPersonsUrls`, a part lists the edges that an actor followed several times, but not which actor. So it
+  // cannot be determined which of these edges remain in the list without the removed persons.
   without: (plan, part, _persons, theirs, limits) =>
     plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs())], limits),
   page(plan, whole, { context, scanner }) {
