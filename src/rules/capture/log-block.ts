@@ -1,7 +1,8 @@
 /**
- * The bytes of the log, which are durable when a request is answered with 200. A block holds the accepted requests of
- * one commit. A record holds one request: its project, its times and its events as the client wrote them. Each event is
- * already cut out, and its uuid is decided, so that processing the same block again produces the same events.
+ * The binary format of the log. A block contains the accepted requests of one commit. The block is durable before these
+ * requests are answered with 200. A record contains one request: its project, its times and its events as the client
+ * wrote them. Each event is already cut out, and its uuid is decided, so that processing the same block again produces
+ * the same events.
  *
  * All numbers are little-endian.
  *
@@ -156,15 +157,15 @@ export interface LogBlockHead {
   readonly events: number
 }
 
-/** Reads the fields at the beginning of a finished block, sealed or not. */
+/** Reads the fields at the beginning of a finished block, with or without its checksum. */
 export function readBlockHead(block: Buffer): LogBlockHead {
   const [records, events] = [block.readUInt32LE(8), block.readUInt32LE(12)]
   return { headBytes: BLOCK_HEADER_BYTES, records, events }
 }
 
 /**
- * Returns a sealed block of records that were copied from other blocks. `bodies` contains the records, one after the
- * other.
+ * Returns a block, with its checksum, that contains records copied from other blocks. `bodies` contains the records,
+ * one after the other.
  */
 export function sealedBlock(bodies: Uint8Array, records: number, events: number): Buffer {
   const block = Buffer.allocUnsafe(BLOCK_HEADER_BYTES + bodies.length)
@@ -249,7 +250,7 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
   return records
 }
 
-/** Returns the offset in the record's bytes at which event `index` begins. */
+/** Returns the offset in `record.bytes` at which event `index` begins. */
 export function eventStart(record: LogRecord, index: number): number {
   return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES) + record.bodyShift
 }
@@ -259,7 +260,7 @@ export function eventBytes(record: LogRecord, index: number): number {
   return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES + 4) & LENGTH_MASK
 }
 
-/** Returns the offset in the record's bytes of the 16 bytes of the uuid of event `index`. */
+/** Returns the offset in `record.bytes` at which the 16 bytes of the uuid of event `index` begin. */
 export function eventUuidOffset(record: LogRecord, index: number): number {
   return record.tableStart + index * TABLE_ENTRY_BYTES + 8
 }
@@ -338,7 +339,8 @@ function withRoom(buffer: Buffer, used: number, more: number): Buffer {
 }
 
 /**
- * Writes the IP address byte by byte as Latin-1. A call out of JavaScript costs more than writing the few characters.
+ * Writes the IP address byte by byte as Latin-1. Calling a native function would cost more than writing these few
+ * characters.
  */
 function writeAddress(bytes: Buffer, start: number, address: string): void {
   for (let index = 0; index < address.length; index++) {

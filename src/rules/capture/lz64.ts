@@ -23,7 +23,7 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
   const phrases = new PhraseTable()
   let codeBits = 2
   // The number of entries that can still be added to the dictionary before codes become one bit longer. The first unit
-  // has already used one entry.
+  // uses up the only entry that codes of two bits allow.
   let entriesLeft = 1
   let previousStart = -1
   let previousLength = 0
@@ -43,7 +43,7 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
     } else {
       throw invalid()
     }
-    // The new phrase is the previous phrase and the unit after it, which are adjacent in the output.
+    // The new phrase is the previous phrase plus one unit: the unit that follows it in the output.
     if (previousStart >= 0) {
       phrases.add(previousStart, previousLength + 1)
       if (--entriesLeft === 0) entriesLeft = 2 ** codeBits++

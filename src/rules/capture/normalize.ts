@@ -1,8 +1,8 @@
 /**
  * Turns an accepted event into the event that is stored, or into the reason why it is not stored. It runs once for each
- * event, takes ownership of the event object and changes it in place. Duplicates, quotas, group numbers and persons
- * need state, so other modules decide them.
- * Source: docs/compatibility/events.md, "Events that are not stored" and "Stored events".
+ * event, takes ownership of the event object and changes it in place. The handling of duplicates, quotas, group numbers
+ * and persons needs state, so it is in other modules. Source: docs/compatibility/events.md, "Events that are not
+ * stored" and "Stored events".
  */
 
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
@@ -23,8 +23,9 @@ const IGNORED = drop('ignored_event')
 /**
  * Normalizes one event and returns the form in which it is stored, or the reason why it is dropped. The structure of
  * the event must have been checked, and it must be clean (no lone surrogates, NUL, `__proto__` or infinite numbers).
- * The function takes ownership of the event and changes it. `rawBytes` is the length of its JSON in bytes; the
- * properties are measured only if it exceeds the limit. It never throws for a value that JSON can express.
+ * The function takes ownership of the event and changes it. `rawBytes` is the number of bytes of the event's JSON. The
+ * function measures the JSON of the properties only if `rawBytes` exceeds their limit. It never throws for a value that
+ * JSON can express.
  */
 export function normalizeEvent(
   event: JsonObject,
@@ -186,7 +187,10 @@ function setSender(properties: OwnObject, context: EventContext, sentAtMs: numbe
   if (sentAtMs !== null) properties['$sent_at'] = sharedIsoText(sentAtMs)
 }
 
-/** Removes the elements from the properties and returns their elements chain. */
+/**
+ * Removes `$elements` and `$elements_chain` from the properties, and returns the elements chain, or '' if there is
+ * none.
+ */
 function takeElements(properties: OwnObject): string {
   const text = properties['$elements_chain']
   const elements = properties['$elements']

@@ -1,7 +1,7 @@
 /**
  * Recognizes a line of Tenrec's own export by its bytes, so that an import can forward the line without parsing it. It
- * recognizes only the exact form that the export writes. It does not check the content of the properties, so the sender
- * of the result must prove it to be well-formed (scanner/).
+ * recognizes only the exact form that the export writes. It does not check the content of the properties, so the import
+ * must check with the scanner (scanner/) that the copied event is well-formed JSON.
  */
 
 const QUOTE = 0x22

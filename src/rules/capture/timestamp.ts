@@ -84,19 +84,25 @@ const CLOCK = /^(\d{1,2}):(\d{2})(?::(\d{2}))?/
 const FRACTION = /^[.,](\d{1,3})\d*/
 const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
 /**
- * What may follow the time of day: an offset, a zone name or both, and remarks about the zone. A browser writes the name
- * of the zone in the language of its user, in parentheses.
+ * The text that may follow the time of day: an offset, a zone name or both, and remarks about the zone. A browser
+ * writes the name of the zone in the language of its user, in parentheses.
  */
 const ZONE =
   /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(\([^()]{1,60}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
 /**
- * A remark in parentheses that may follow a zone name without an offset, except the names of `AMERICAN_ZONE`. A remark
- * with digits, such as `UTC+8`, may contradict the name.
+ * A remark in parentheses that may follow a zone name without an offset. It has no digits, because a remark such as
+ * `UTC+8` may contradict the name. After a name of `AMERICAN_ZONE`, only an `AMERICAN_REMARK` is accepted.
  */
 const REMARK_WITHOUT_OFFSET = /^[a-z .-]{1,40}$/
-/** The abbreviation of a zone, such as `BST`, if it is not a key of `ZONE_HOURS`. */
+/**
+ * The abbreviation of a zone, such as `BST`. A remark that is an abbreviation, but not a key of `ZONE_HOURS`, is
+ * refused, because its zone is unknown.
+ */
 const UNKNOWN_ABBREVIATION = /^[a-z]{2,4}t$/
-/** The English and Windows names of zones. A remark that ends with `time` after one of these names must match. */
+/**
+ * Each row has a pattern of zone names, and a pattern of the long names of the same zones, in English and on Windows. A
+ * remark that ends with ` time` must be a long name of the zone name before it.
+ */
 const ENGLISH_NAMES: readonly (readonly [RegExp, RegExp])[] = [
   [/^(?:utc?|z|gmt)$/, /^(?:(?:coordinated )?universal|greenwich mean|gmt standard) time$/],
   [/^west?$/, /^western european (?:standard |summer |daylight )?time$/],
@@ -108,14 +114,18 @@ const ENGLISH_NAMES: readonly (readonly [RegExp, RegExp])[] = [
   [/^msk$/, /^(?:moscow|russian) (?:standard )?time$/],
   [/^jst$/, /^(?:japan|tokyo) (?:standard )?time$/],
 ]
-/** The zone names that mean a zone of North America in RFC 2822, and other zones elsewhere, such as `CST` in China. */
+/**
+ * The zone names that RFC 2822 defines as zones of North America. Elsewhere they may mean other zones, such as `CST` in
+ * China.
+ */
 const AMERICAN_ZONE = /^[ecmp][sd]t$/
 /** A remark in parentheses that says in which zone of North America a time is. */
 const AMERICAN_REMARK =
   /^(?:(?:us|canada) )?(eastern|central|mountain|pacific) (?:(standard|daylight) )?time$/
 /**
- * The names of the IANA database that may follow a zone name in brackets. They are listed here because the parser must
- * give the same result with every version of the database. `America/Havana` is missing: its `CST` is another zone.
+ * Each row has a pattern of zone names, and a pattern of the names in the IANA database that may follow them in
+ * brackets, such as `CET[Europe/Paris]`. The names are listed here because the parser must give the same result with
+ * every version of the database. `America/Havana` is missing: its `CST` is another zone.
  */
 const IANA_NAMES: readonly (readonly [RegExp, RegExp])[] = [
   [
@@ -148,8 +158,8 @@ const IANA_NAMES: readonly (readonly [RegExp, RegExp])[] = [
   [/^jst$/, /^(?:japan|asia\/tokyo)$/],
 ]
 /**
- * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
- * separates a time.
+ * An offset that follows a date without a time of day, such as `+02:00`. An offset with a minus sign is not accepted,
+ * because a minus sign after a date more likely separates the date from a time.
  */
 const DATE_OFFSET = /^\+\d{2}:\d{2}$/
 const SECONDS_WITH_FRACTION = /^\d{10}\.\d+$/
@@ -186,8 +196,8 @@ function parseText(text: string): number | null {
 
 /**
  * Reads a moment from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC 2822, or one of the forms
- * that programs, databases and spreadsheets print. A text without a zone is converted by `wallToMoment`. Counts of
- * digits are not read. Returns null for every other text.
+ * that programs, databases and spreadsheets print. A text without a zone is converted by `wallToMoment`. A count
+ * without decimals, such as `1714564800`, is not read. Returns null for every other text.
  */
 export function parseTimeText(text: string, wallToMoment: WallToMoment): number | null {
   let ms = parseIso(text, wallToMoment)
@@ -361,9 +371,9 @@ function parseCount(count: number): number | null {
 }
 
 /**
- * Cuts a number of nanoseconds to whole milliseconds. A double of this size is up to 128 nanoseconds off. If the number
- * equals the double nearest to a whole millisecond, it counts as this millisecond, although the exact number may be
- * slightly less.
+ * Returns the whole milliseconds of a number of nanoseconds. A double of this size is up to 128 nanoseconds off. If
+ * `count` equals the double nearest to a whole millisecond, the result is this millisecond, although the number that
+ * the client sent may have been slightly less.
  */
 function msOfNanoseconds(count: number): number {
   const nearest = Math.round(count / 1e6)
@@ -377,9 +387,9 @@ interface WrittenDate {
 }
 
 /**
- * Reads forms other than ISO 8601: other separators and orders, names of months and zones, blanks, numbers of one
- * digit, second 60, and any number of decimals. Returns NaN for every other text. It is slow, so it runs only for texts
- * that the other parsers have not read.
+ * Reads forms other than ISO 8601: with other separators, in another order, with names of months and zones, extra
+ * spaces, numbers of one digit, the leap second 60, or any number of decimals. Returns NaN for every other text. It is
+ * slow, so it runs only for texts that the other parsers have not read.
  */
 function parseUnusual(given: string, wallToMoment: WallToMoment): number {
   if (given.length > TIME_CHARACTERS_MAX) return Number.NaN
@@ -505,8 +515,8 @@ function writtenZoneMs(text: string): number {
 }
 
 /**
- * Returns whether a remark fits the zone name before it. If the remark could mean another zone, the time is ambiguous.
- * The zone name is in lower case.
+ * Returns whether a remark fits the zone name before it. Returns false if the remark could mean another zone, because
+ * the time is then ambiguous. The zone name is in lower case.
  */
 function isRemarkOf(zone: string, remark: string): boolean {
   const text = remark.slice(1, -1).toLowerCase()

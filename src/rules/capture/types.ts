@@ -79,9 +79,9 @@ export interface NormalizedEvent {
 
 /**
  * All properties of an event that was read without building an object. Each property that the client sent is one cell.
- * The properties that processing has added are in `addedNames` and `addedValues`. The numbers of keys and values are
- * valid only within one epoch, which ends when the reader discards all keys and values. The cells are valid until the
- * next event is read.
+ * The properties that processing has added are in `addedNames` and `addedValues`. A key or a value is represented by a
+ * number, which is valid only within one epoch. An epoch ends when the reader discards all keys and values. The cells
+ * are valid until the next event is read.
  */
 export interface EventCells {
   readonly epoch: number
@@ -89,13 +89,13 @@ export interface EventCells {
   /** Returns the key of a cell, which is a small number that stands for the name of its property. */
   keyAt(cell: number): number
   /**
-   * Returns the code of a cell: the number of its value among the values of its key, from 1. The code is 0 or less if
-   * the value has no number.
+   * Returns the code of a cell: the number of its value among the different values of its key, for example 3 for the
+   * third value. The code is 0 or less if the value has no number.
    */
   codeAt(cell: number): number
   /**
-   * Returns the value of a cell. If the value has a number, each call returns the same object, which must not be
-   * changed.
+   * Returns the value of a cell. If the code of the cell is greater than 0, each call returns the same object, which
+   * must not be changed.
    */
   valueAt(cell: number): unknown
   /**
@@ -111,7 +111,7 @@ export interface EventCells {
   /**
    * Writes the cells of an event into row `row` of the columns in `table`. A cell is written only if its column already
    * has an id for its value. Returns the number of cells that were not written; `leftAt(0)`, `leftAt(1)` and so on are
-   * these cells. Cells that were taken out are not among them. A cell takes about 3 ns.
+   * these cells. A cell that was taken out is neither written nor counted. A cell takes about 3 ns.
    */
   fill(table: ColumnBlock | null, row: number): number
   leftAt(index: number): number
@@ -163,7 +163,7 @@ export interface ColumnBlock {
 
 /** Accepts values without the need to create strings or number objects. */
 export interface ValueSink {
-  /** True if the sink accepts texts that are equal to their own JSON and have one byte for each character. */
+  /** True if the sink accepts texts as bytes. Such a text is ASCII, and its JSON contains no escapes. */
   readonly takesBytes: boolean
   readonly takesNumbers: boolean
   /**

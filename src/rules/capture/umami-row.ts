@@ -28,7 +28,7 @@ const WINDOWS = /^Windows (?!Mobile)(.+)$/
 const VIEW = '1'
 const CUSTOM = '2'
 const PERFORMANCE = '5'
-/** The types of values in the table `event_data`. All others are texts. */
+/** The types of values in the table `event_data` that are not read as text. */
 const NUMBER = '2'
 const BOOLEAN = '3'
 const LIST = '5'
@@ -86,7 +86,7 @@ const DEVICES: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Returns the event of a row. Its properties include `data`, which Umami stores in a table of its own. Returns a text
+ * Returns the event of a row. `data` contains the properties of the event from the table `event_data`. Returns a text
  * with the reason if the row is not an event.
  */
 export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string {
@@ -108,8 +108,8 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
       ...data,
       $lib: 'umami',
       $session_id: sessionIdOf(textOf(row, 'visit_id') || visitor),
-      // The row already contains the country and the city of the visitor. The IP address that sends the import must not
-      // replace them.
+      // The row already contains the country and the city of the visitor. They must not be replaced by the location of
+      // the machine that sends the import.
       $geoip_disable: true,
       ...pageProperties(row),
       ...deviceProperties(row),

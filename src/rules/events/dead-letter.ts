@@ -69,7 +69,7 @@ export interface DeadLetterView {
 export function letterView(letter: StoredDeadLetter): DeadLetterView {
   const { number, storedAtMs, projectId, step, reason, raw } = letter
   // The bytes of the event may contain an IP address that the client sent, so they are not shown if the project stores
-  // none.
+  // no IP addresses.
   const isPrivate = ((letter.origin?.flags ?? 0) & RECORD_IP_ANONYMIZED) !== 0
   const start = raw.subarray(0, LETTER_BODY_BYTES_MAX)
   const isCut = start.length < raw.length

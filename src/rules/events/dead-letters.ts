@@ -23,7 +23,7 @@ export interface DeadLetterOutcome {
   readonly failed: number
   /**
    * The number of letters that contain a command (an action that a user requested) instead of events. Commands are not
-   * replayed, because their callers were told that they failed.
+   * replayed, because their callers were told that the commands had failed.
    */
   readonly skipped: number
   /** The number of the last letter that was handled. It is the `after` of the next command. */

@@ -33,7 +33,7 @@ export interface DeletionJob extends ErasureTarget {
   /** The e-mail address of the user who requested the erasure, or '' if the daemon itself started it. */
   readonly requestedBy: string
   readonly requestedAt: string
-  /** The time at which the log first recorded that the job was executed. Null if it has not yet. */
+  /** The time at which the log first recorded that the job was executed. Null until then. */
   readonly doneAt: string | null
   /**
    * True if this store has erased all selected events. The job is finished if `doneAt` is also set. The member is

@@ -39,7 +39,9 @@ export function ruleOf({ byName, others }: ErasureMatch, name: string): ErasureR
   return byName.get(name) ?? others
 }
 
-/** Returns whether a rule selects any time from `firstMs` to `lastMs`, both included. The rule null selects none. */
+/**
+ * Returns whether a rule selects any time from `firstMs` to `lastMs`, both included. Returns false if `rule` is null.
+ */
 export function overlaps(rule: ErasureRule | null, firstMs: number, lastMs: number): boolean {
   if (rule === null) return false
   const { afterMs, beforeMs } = rule

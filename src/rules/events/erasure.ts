@@ -1,6 +1,6 @@
 /**
- * The shapes of erasure requests, of their receipts and of retention rules, and the moments that follow from rules. The
- * store finds the events. Source: docs/compatibility/events.md, "Erasure and retention".
+ * The shapes of erasure requests, of their receipts and of retention rules. Also turns retention rules into erasure
+ * rules with fixed times. The store finds the events. Source: docs/compatibility/events.md, "Erasure and retention".
  */
 const DAY_MS = 86_400_000
 
@@ -77,8 +77,8 @@ export interface ErasureEstimate {
 export interface RetentionPlan extends ErasureEstimate {
   readonly rules: readonly ErasureRule[]
   /**
-   * All events up to this sequence number are erased because the project is larger than `bytesMax`. It is 0 if there
-   * are none.
+   * All events up to this sequence number are erased because the project is larger than `bytesMax`. It is 0 if no
+   * events are erased for this reason.
    */
   readonly oldestThrough: number
   /** The arrival time of the newest event up to `oldestThrough`, in milliseconds. */
@@ -117,7 +117,7 @@ export interface ErasureReceipt {
     readonly distinct_id: string | null
     readonly person_id: string | null
     /**
-     * For retention: for each event name, the moment before which its events are erased. A null name stands for all
+     * For retention: the event names, each with the time before which its events are erased. A null name stands for all
      * other names.
      */
     readonly rules: readonly { readonly event: string | null; readonly before: string | null }[]
@@ -148,8 +148,8 @@ export type ErasureCommand =
    */
   | { readonly kind: 'finish_erasure'; readonly job: number }
   /**
-   * Erases the events whose retention has ended. The limits in the command are fixed points in time, so that a replay
-   * of the log erases the same events.
+   * Erases the events whose retention has ended. The command contains fixed times and a sequence number instead of
+   * durations and sizes, so that a replay of the log erases the same events.
    */
   | {
       readonly kind: 'run_retention'

@@ -103,9 +103,12 @@ export interface PropertyDefinitionQuery extends DefinitionQuery {
   readonly isNumerical: boolean
   /** True selects only flag properties, false only other properties. Null selects both. */
   readonly isFeatureFlag: boolean | null
-  /** The events for which the answer says whether they have the property. Null means none. */
+  /**
+   * The names of events. The answer says for each property whether these events have it. If null, the answer leaves
+   * this out.
+   */
   readonly eventNames: readonly string[] | null
-  /** True if only properties that one of these events has are selected. */
+  /** True to select only the properties that at least one of these events has. */
   readonly isSeenOnly: boolean
 }
 
@@ -128,7 +131,7 @@ export function searchWords(text: string): readonly string[] {
     .filter((word) => word !== '')
 }
 
-/** Returns the type that a value indicates, or null if it is not a value. */
+/** Returns the type that a value indicates, or null if the value is null or undefined. */
 export function propertyType(value: unknown): PropertyType | null {
   if (value === null || value === undefined) return null
   if (typeof value === 'number') return 'Numeric'

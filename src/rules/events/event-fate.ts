@@ -12,9 +12,9 @@ export interface EventFate {
   readonly timestamp?: string
   readonly person_id?: string
   /**
-   * At most one of the members from here to `warned_at` is present. Which one depends on the fate: the arrival of a
-   * stored event (`created_at`), of a waiting event or dead letter (`arrived_at`), or of a dropped event
-   * (`dropped_at`). If only a warning is left of an event, `warned_at` is the time of the warning.
+   * At most one of the members from here to `warned_at` is present. The member contains the arrival time of the event.
+   * It is `created_at` for a stored event, `arrived_at` for a waiting event or a dead letter, and `dropped_at` for a
+   * skipped event. If Tenrec has only a warning about a skipped event, it is `warned_at`, the time of the warning.
    */
   readonly created_at?: string
   readonly arrived_at?: string

@@ -48,7 +48,10 @@ export interface EventListQuery extends EventCriteria {
 export interface EventExportQuery extends EventCriteria {
   /** Selects only events with a greater id than this. 0 selects all events. */
   readonly afterId: number
-  /** The maximum number of events in one batch. Without it, a batch is the events of a segment. */
+  /**
+   * The maximum number of events in one batch. Without this member, a batch contains the selected events of one
+   * segment.
+   */
   readonly rowsMax?: number
 }
 
@@ -81,6 +84,9 @@ export interface WarningView {
   readonly type: string
   readonly timestamp: string
   readonly details: Readonly<Record<string, unknown>>
-  /** The number of occurrences of this type and key that the line represents. */
+  /**
+   * The number of warnings that the line represents. They have the same type and the same `distinct_id` or `field` in
+   * their details, and arrived within an hour.
+   */
   readonly count: number
 }

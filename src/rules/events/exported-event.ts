@@ -20,7 +20,10 @@ export interface ExportedEvent {
   readonly propertiesJson: string
 }
 
-/** The events of one segment that the export selects, and the position up to which the project was read. */
+/**
+ * The events of one segment that the export selects, at most `rowsMax`, and the position up to which the project was
+ * read.
+ */
 export interface ExportedSegment {
   readonly count: number
   /**
@@ -30,6 +33,9 @@ export interface ExportedSegment {
   readonly events: Iterable<ExportedEvent>
   /** Appends the event with the index `place`, from 0 to `count` - 1, as a line of NDJSON with its newline. */
   writeLine(place: number, target: JsonBytes): void
-  /** The id of the last event of the segment, whether or not the export selects this event. */
+  /**
+   * The id of the last event that was examined, whether or not the export selects this event. The export continues with
+   * the next id.
+   */
   readonly lastId: number
 }

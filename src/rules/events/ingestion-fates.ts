@@ -1,5 +1,6 @@
 /**
- * Groups the events that were not stored by reason: the number, the time of the last one, the remedy, and some samples.
+ * Groups events by the reason why they were not stored. Each group has the number of events, the time of the last one,
+ * the remedy, and some samples.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import type { DropReason } from '../capture/drop-reasons.ts'
@@ -89,7 +90,7 @@ export function droppedFates(
   }
   return [...totals].map(([reason, { count, ...last }]) => {
     const some = samples.get(reason) ?? []
-    // A count from an earlier version knows only the hour of the last event. The time of the newest sample is then
+    // A count from an earlier version contains only the hour of the last event. The time of the newest sample is then
     // later and more exact.
     const sampleAt = some[0]?.at ?? ''
     const last_seen_at = sampleAt > last.last_seen_at ? sampleAt : last.last_seen_at

@@ -16,9 +16,7 @@ export const VALUES_COUNTED_MAX = 100_000
 export const OFFERED_EVENTS_MAX = 1000
 /** The largest number of samples that are kept for each reason why events were not stored. The newest ones are kept. */
 export const FATE_SAMPLES_MAX = 10
-/**
- * The largest number of UTF-16 units of a refused body that a sample of a refused request keeps. The rest is cut off.
- */
+/** The largest number of UTF-16 units of the request body in the sample of a refused request. The rest is cut off. */
 export const FATE_BODY_UNITS_MAX = 1024
 /** The largest number of bytes of the content of a dead letter that a list shows. The rest is cut off. */
 export const LETTER_BODY_BYTES_MAX = 4096

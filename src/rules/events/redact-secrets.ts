@@ -27,7 +27,7 @@ const SECRET_WORDS = [
 /** A quotation mark, which is escaped if the text is JSON within a JSON text, or in a form. */
 const QUOTE = `(?:\\\\{0,7}["']|(?:%5C){0,7}%22)`
 const SPACES = '(?:\\s|%20|\\+){0,16}'
-/** A name that contains one of the words, up to the beginning of its value. */
+/** A name that contains one of `SECRET_WORDS`, and the text after the name up to the beginning of its value. */
 const NAME = new RegExp(
   `(?:${SECRET_WORDS})[\\w$.-]{0,32}${QUOTE}?${SPACES}(?::|=|%3A|%3D)${SPACES}`,
   'gi',
@@ -57,7 +57,10 @@ const ALL_ESCAPES = new RegExp(`(${BACKSLASHES})(?:u([0-9a-fA-F]{4})|([bfnrt/]))
  * beginning of another escape.
  */
 const ESCAPE_LEVELS = 3
-/** Escaped characters that would end a value without quotation marks, or are white space. */
+/**
+ * White space, and characters that end a value without quotation marks. If such a character was escaped, it belongs to
+ * the value, so it is read as a space.
+ */
 const SEPARATORS = /[\s,&}\]]/
 
 /** A part of a text, as positions of its beginning and its end. */
@@ -138,8 +141,9 @@ function unescaped({ text, positions }: Reading, escapes: RegExp): Reading | nul
 }
 
 /**
- * Returns the text that an escape is read as. A quotation mark and a backslash stay escaped as deeply as they are, so
- * that the end of a value is found. `"` needs this many backslashes:
+ * Returns the text that replaces an escape in a search. An escaped quotation mark or backslash stays escaped, at the
+ * same depth, so that the end of a value can be distinguished from a quotation mark within the value. `"` needs this
+ * many backslashes:
  *
  *   \u0022 -> \"    \\u0022 (JSON within JSON) -> \\\"    \\\u0022 (a backslash before it) -> \\\"
  */
@@ -147,7 +151,8 @@ function meaningOf(unit: string, isShort: boolean, backslashes: string): string 
   const [backslash, inForm] = backslashes.startsWith('%') ? ['%5C', true] : ['\\', false]
   const count = backslashes.length / backslash.length
   // JSON within JSON doubles each backslash, so the escape itself has 1, 2 or 4 of them: the largest power of two that
-  // divides the count. The others are escaped backslashes before the escape.
+  // divides the count. The others are escaped backslashes before the escape. For example, 2 of 6 backslashes belong to
+  // the escape.
   const own = count & -count
   if (unit === '\\') return backslash.repeat(count + own)
   if (unit === '"' || unit === "'") {
@@ -190,8 +195,8 @@ function valueAt(text: string, at: number): TextRange {
 }
 
 /**
- * Returns the position of the quotation mark that ends a value, or the end of the text. A mark with more escapes before
- * it than the opening one belongs to the value.
+ * Returns the position of the quotation mark that ends a value, or the end of the text. A quotation mark with more
+ * backslashes (`%5C` in a form) before it than the opening mark belongs to the value.
  */
 function closingQuote(text: string, start: number, quote: string): number {
   if (quote.length === 1) return endOfText(text, start, quote)

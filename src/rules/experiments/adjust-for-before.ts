@@ -1,4 +1,4 @@
-/** Makes the intervals of an experiment narrower by what persons did before the experiment (CUPED). */
+/** Uses the values that persons had before their exposure to make the intervals of an experiment narrower (CUPED). */
 import {
   faultOfPersons,
   finiteOrNot,
@@ -14,8 +14,8 @@ import {
 } from './variant-estimate.ts'
 
 /**
- * For each exposed person, the value of a metric and its value in the period before the exposure. The value before is 0
- * for persons who had no events then.
+ * Sums over the exposed persons of a variant. The value before is the value of the metric in the period before the
+ * exposure. It is 0 for persons who had no events in this period.
  */
 export interface BeforeSample extends MeanSample {
   readonly beforeSum: number
@@ -36,9 +36,9 @@ export interface AdjustedEstimates {
 }
 
 /**
- * Adjusts the means of all variants. The factor theta comes from the covariance within the variants, pooled over all of
- * them, so that differences between the variants do not influence it. Source: A. Deng, Y. Xu, R. Kohavi and T. Walker,
- * 2013, Improving the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM.
+ * Adjusts the means of all variants. The factor theta is computed from the covariance within each variant, pooled over
+ * all variants, so that differences between the variants do not influence theta. Source: A. Deng, Y. Xu, R. Kohavi and
+ * T. Walker, 2013, Improving the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM.
  */
 export function adjustForBefore(
   samples: readonly (BeforeSample | undefined)[],
@@ -94,8 +94,8 @@ function momentsOf(sample: BeforeSample | undefined): Moments | NotEnoughData {
   const beforeVariance = varianceOf(beforeSquares, beforeSum, persons)
   if (typeof beforeVariance === 'object') return beforeVariance
   const covariance = covarianceOf(products, sum, beforeSum, persons)
-  // The square of a covariance is never larger than the product of the variances, except by rounding. If it is, the
-  // sums contradict each other.
+  // Apart from rounding, the square of a covariance is never larger than the product of the variances. If it is larger
+  // by more than rounding explains, the sums contradict each other.
   if (covariance * covariance > variance * beforeVariance * (1 + 1e-6))
     return notEnough('invalid_input')
   return finiteOrNot({

@@ -1,21 +1,23 @@
 /**
- * Intervals, p-values and bounds that stay valid however often a person looks at them, also if the person stops the
+ * Intervals, p-values and bounds that stay valid however often a person looks at them, even if the person stops the
  * experiment because of the results. A look is one computation of the results that somebody sees.
  *
  * With t persons in both variants together, the sum of the differences is close to a Wiener process with drift. An
- * interval is therefore valid at all looks if its boundary is one that a Wiener process without drift ever crosses with
- * a probability of at most alpha. Source: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas, 2024,
- * Time-uniform central limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint:
+ * interval must have a boundary that a Wiener process without drift crosses, at any time, with a probability of at most
+ * alpha. It is then valid at all looks. Source: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas,
+ * 2024, Time-uniform central limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint:
  * arXiv:2103.06476.
  *
- * Such boundaries come from mixtures of likelihood ratios. For a drift θ, the ratio exp(θ w − θ² t / 2) is a martingale
- * if the true drift is zero, and so is each mixture over several values of θ. A nonnegative martingale that starts with
- * 1 ever reaches 1 / alpha with a probability of at most alpha (Ville's inequality). Source: H. Robbins, 1970,
- * Statistical Methods Related to the Law of the Iterated Logarithm, Annals of Mathematical Statistics 41. The mixture of
- * the two-sided interval is at `logEvidence`, that of a guard at `guardBound`.
+ * Such boundaries come from mixtures of likelihood ratios. For a drift θ and the value w of the process at the time t,
+ * the ratio exp(θ w − θ² t / 2) is a martingale if the true drift is zero. Each mixture of such ratios for several
+ * values of θ is a martingale, too. A nonnegative martingale that starts with 1 ever reaches 1 / alpha with a
+ * probability of at most alpha (Ville's inequality). Source: H. Robbins, 1970, Statistical Methods Related to the Law
+ * of the Iterated Logarithm, Annals of Mathematical Statistics 41. `logEvidence` contains the mixture of the two-sided
+ * interval, and `guardBound` the mixture of a guard.
  *
- * All boundaries are in standard errors, and depend only on x = t ρ². The interval of a ratio is made from the
- * differences treatment − ratio · control, so it is valid whenever that of a difference is.
+ * All boundaries are in standard errors. They depend only on x = t ρ², where the constant ρ² is chosen so that the
+ * interval or bound is narrowest at the horizon. The interval of a ratio is made from the differences treatment − ratio
+ * · control, so it is valid whenever the interval of a difference is valid.
  */
 import { type Contrast, faultOfContrast, intervalOf } from './contrast.ts'
 import {
@@ -70,13 +72,14 @@ export interface GuardBound {
 }
 
 /**
- * The share of the mixture that assumes the planned change: the one that is found at the horizon if the estimate is
- * exact. It makes the interval narrow near the horizon.
+ * The weight of the planned change in the mixture. The planned change is the smallest change that is found at the
+ * horizon if the estimate is exact. This part of the mixture makes the interval narrow near the horizon.
  */
 const PLANNED_WEIGHT = 0.9
 /**
- * The rest of the mixture assumes a normal distribution of changes, with this standard deviation in planned changes. It
- * finds large changes early, and makes the interval shrink to nothing after the horizon.
+ * The rest of the mixture assumes normally distributed changes. This constant is their standard deviation, as a
+ * multiple of the planned change. The rest finds large changes early, and makes the interval shrink towards zero width
+ * after the horizon.
  */
 const OTHER_SPREAD = 2
 /** The maximum number of steps of Newton's method below. Ten are enough for each alpha and each number of persons. */
@@ -86,8 +89,8 @@ const BOUNDARY_RESOLUTION = 1e-9
 
 /**
  * Returns the value x = t ρ² at the horizon, at which the boundary of the planned change alone, (log(2 / α) + x / 2) /
- * √x, is narrowest. The boundary of the whole mixture exceeds its minimum there by less than 0.002 % if alpha is at
- * most 0.5.
+ * √x, is narrowest. At this x, the boundary of the whole mixture is less than 0.002 % above its own minimum if alpha is
+ * at most 0.5.
  */
 function valueAtHorizon(alpha: number): number {
   return 2 * Math.log(2 / alpha)
@@ -118,8 +121,9 @@ function logEvidence(x: number, y: number): { readonly value: number; readonly s
 
 /**
  * Returns the half width of the two-sided interval in standard errors, at the value x = t ρ². It is the y at which the
- * evidence reaches 1 / alpha, divided by √x. The logarithm of the evidence is a convex function of y, so that Newton's
- * method comes from above without going beyond the solution. It begins where one of the two parts alone is sufficient.
+ * evidence reaches 1 / alpha, divided by √x. Newton's method begins at a larger y, at which one of the two parts of the
+ * mixture reaches 1 / alpha on its own. The logarithm of the evidence is a convex function of y, so the method
+ * approaches the solution from above and never goes beyond it.
  */
 function boundaryAt(x: number, alpha: number): number {
   const wanted = -Math.log(alpha)

@@ -63,11 +63,11 @@ export function liftOf(control: MaybeEstimate, treatment: MaybeEstimate): Contra
  *
  * For a relative change, the interval contains each ratio r for which treatment − r · control is at most
  * `standardErrors` of its own standard errors away from zero. It contains the value "no change" if and only if the
- * interval of the difference does, and for many persons it equals that of the delta method. With few persons and skewed
- * values, the delta method itself finds three times as many false differences as it should. Sources: E. C. Fieller,
- * 1954, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16; A. Deng, U. Knoblich and
- * J. Lu, 2018, Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD, which compares
- * both.
+ * interval of the difference contains zero. For many persons, it equals the interval of the delta method. With few
+ * persons and skewed values, the delta method itself finds three times as many false differences as it should. Sources:
+ * E. C. Fieller, 1954, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16; A. Deng, U.
+ * Knoblich and J. Lu, 2018, Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD,
+ * which compares both.
  */
 export function intervalOf(contrast: Contrast, standardErrors: number): Interval | NotEnoughData {
   const { scale, estimate, control, treatment } = contrast

@@ -1,7 +1,7 @@
 /**
- * Corrections of p-values for several comparisons. An experiment with ten metrics and alpha 0.05 finds at least one
- * difference that does not exist with a probability of 40 %, unless its p-values are corrected. Always-valid p-values
- * can be corrected in the same way.
+ * Corrections of p-values for several comparisons. Without a correction, an experiment with ten metrics and alpha 0.05
+ * has a probability of 40 % of finding at least one difference that does not exist. Always-valid p-values can be
+ * corrected in the same way.
  */
 import { type NotEnoughData, notEnough } from './not-enough-data.ts'
 
@@ -25,7 +25,7 @@ export function holmAdjusted(pValues: readonly number[]): readonly number[] | No
 }
 
 /**
- * Corrects p-values so that on average at most a share alpha of the differences that are found does not exist. The
+ * Corrects p-values so that, of the differences that are found, on average at most the share alpha does not exist. The
  * result has the order of the input. Source: Y. Benjamini and Y. Hochberg, 1995, Controlling the False Discovery Rate,
  * Journal of the Royal Statistical Society B 57, procedure (1).
  */

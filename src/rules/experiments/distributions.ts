@@ -87,8 +87,9 @@ export function normalTailQuantile(tail: number): number {
 
 /**
  * Returns Γ(a + 1/2) / Γ(a). The series DLMF 5.11.8 is used in a form in which its large terms cancel: the difference
- * of two logarithms of gamma functions would lose digits for large a. Below `GAMMA_RATIO_START` the series is too
- * inexact, so the recurrence DLMF 5.5.1 leads there from a smaller a.
+ * of two logarithms of gamma functions would lose digits for large a. Below `GAMMA_RATIO_START`, the series is too
+ * inexact. For a smaller a, the recurrence DLMF 5.5.1 therefore computes the result from the ratio of an argument that
+ * is large enough.
  */
 function gammaRatio(a: number): number {
   let factor = 1

@@ -36,7 +36,7 @@ export interface ExperimentEvent {
   readonly properties?: readonly unknown[]
 }
 
-/** What a mean or a ratio computes from the events of each person. */
+/** The ways in which a mean or ratio metric computes a value from the events of each person. */
 export type ExperimentMath = 'total' | 'sum' | 'avg' | 'min' | 'max' | 'unique_session' | 'dau'
 
 /** An event or an action with the value that is read from it. */
@@ -47,7 +47,7 @@ export interface ExperimentSource extends ExperimentEvent {
   readonly math_property?: string
 }
 
-/** Which event shows that a person was exposed to the experiment. */
+/** The rules by which a person counts as exposed to the experiment. */
 export interface ExperimentExposure {
   /**
    * The event that exposes a person. Null means the default: `$feature_flag_called` with the key of the flag in
@@ -75,7 +75,10 @@ export interface ExperimentStats {
    * planned.
    */
   readonly horizonPersons: number | null
-  /** The number of days before the exposure whose events make intervals narrower (CUPED). Null: they are not used. */
+  /**
+   * The number of days before the exposure from which events are used to make intervals narrower (CUPED). Null: no
+   * events from before the exposure are used.
+   */
   readonly lookbackDays: number | null
   /**
    * The smallest relative change that the experiment should be able to find. 0.1 means 10 %. Null: nothing is planned.

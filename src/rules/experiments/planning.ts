@@ -14,7 +14,7 @@ export interface Design {
   readonly treatmentShare: number
   /**
    * `fixed` means that the results are checked once, at the end. `always_valid` means that they may be checked at any
-   * time. The planned number of persons is then the horizon.
+   * time. The intervals are then narrowest at the planned number of persons.
    */
   readonly looks: 'fixed' | 'always_valid'
 }
@@ -146,6 +146,7 @@ function quantilesOf({ alpha, power, treatmentShare, looks }: Design): number | 
   }
   const ofAlpha = looks === 'fixed' ? normalTailQuantile(alpha / 2) : boundaryAtHorizon(alpha)
   const sum = ofAlpha + normalTailQuantile(1 - power)
-  // A power below alpha would need no persons at all, so such a plan is invalid.
+  // A power of alpha / 2 or less would need no persons at all, so such a plan is invalid. With always-valid looks, this
+  // limit is lower.
   return sum > 0 ? sum : notEnough('invalid_input')
 }

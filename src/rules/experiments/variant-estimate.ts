@@ -119,9 +119,9 @@ export function estimateMean(sample: MeanSample | undefined): MaybeEstimate {
 }
 
 /**
- * Estimates the ratio of two sums over persons by the delta method: the variance of the ratio R of two means is that of
- * the mean of (numerator − R · denominator) / (mean of the denominators). Source: A. Deng, U. Knoblich and J. Lu, 2018,
- * Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD.
+ * Estimates the ratio of two sums over persons by the delta method: the variance of the ratio R of two means equals the
+ * variance of the mean of (numerator − R · denominator) / (mean of the denominators). Source: A. Deng, U. Knoblich and
+ * J. Lu, 2018, Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD.
  */
 export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {
   if (sample === undefined) return notEnough('missing_variant')
@@ -138,8 +138,8 @@ export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {
     return ofDenominator
   }
   const mean = numeratorSum / denominatorSum
-  // The sum of (numerator − R · denominator) over all persons is zero, so the sum of its squares is already the centered
-  // one.
+  // The mean of (numerator − R · denominator) over all persons is zero, so the sum of the squares is also the sum of
+  // the squared distances from the mean.
   const squares = numeratorSquares - 2 * mean * sample.products + mean * mean * denominatorSquares
   const largest = numeratorSquares + mean * mean * denominatorSquares
   if (squares < -largest * VARIANCE_RESOLUTION) return notEnough('invalid_input')

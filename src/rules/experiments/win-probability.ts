@@ -49,7 +49,8 @@ function posteriorOf({ persons, converted }: ProportionSample): Beta {
 /**
  * Returns the probability that a random value from the distribution `to` is higher than one from `from`. The same
  * probability can be written as four different sums, because the shares of persons who did not convert can be compared
- * as well. The sum that is used has the largest parameter as its `from.beta`, because its terms decrease fastest.
+ * as well. Of these sums, the one whose `from.beta` is the largest of the four parameters is computed, because its
+ * terms decrease fastest.
  */
 function probabilityOfHigher(from: Beta, to: Beta): number {
   const largest = Math.max(from.alpha, from.beta, to.alpha, to.beta)
@@ -66,8 +67,8 @@ function mirrored({ alpha, beta }: Beta): Beta {
 /**
  * Returns the sum of the terms 0 to `to.alpha` − 1 of an infinite series whose terms rise to one maximum, then fall,
  * and add up to 1. Each term is the previous one times a ratio without gamma functions. The terms are therefore
- * computed relative to the largest one, outwards from it, and the wanted sum is divided by the sum of all terms. The
- * number of terms that are computed grows with the square root of the number of persons.
+ * computed as multiples of the largest one, from there in both directions. The sum of the wanted terms is then divided
+ * by the sum of all terms. The number of terms that are computed grows with the square root of the number of persons.
  */
 function sumOfTerms(from: Beta, to: Beta): number {
   const failures = from.beta + to.beta

@@ -47,7 +47,8 @@ export function winsorBound(values: Float64Array, share: number): number | NotEn
   const value = selectPlace(values, index)
   if (position === index) return value
   let next = Number.POSITIVE_INFINITY
-  // `selectPlace` has moved all values that are at least as large after the index.
+  // After `selectPlace`, no value after `index` is smaller than `value`, so the next value in order is the smallest of
+  // them.
   for (let place = index + 1; place < values.length; place++) {
     const other = values[place] ?? 0
     if (other < next) next = other

@@ -82,8 +82,8 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly time_value?: number
   readonly time_interval?: TimeUnit
   /**
-   * Dates that replace `time_value`: only events between them are taken into account. If the second date is absent, it
-   * is now.
+   * Dates that replace `time_value`: only events between them are taken into account. If `explicit_datetime_to` is
+   * absent, the range ends now.
    */
   readonly explicit_datetime?: string
   readonly explicit_datetime_to?: string
@@ -94,8 +94,9 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly seq_event?: string
   readonly seq_event_type?: 'events' | 'actions'
   /**
-   * For a sequence: the longest time from the first event to the second one. For an event that stopped or began again:
-   * the length of the recent time, in which the person must not have the event, or must have it again.
+   * For a sequence: the longest time from the first event to the second one. For `stopped_performing_event`: the length
+   * of the recent time in which the person must not have the event. For `restarted_performing_event`: the length of the
+   * recent time in which the person must have the event again.
    */
   readonly seq_time_value?: number
   readonly seq_time_interval?: TimeUnit
@@ -129,7 +130,7 @@ export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
 
 /**
  * Reads a filter on behavior. If the filter is refused, returns the reason as a text that continues a sentence about
- * the filter. `readEvent` reads a filter on the event, and returns null if it cannot be used.
+ * the filter. `readEvent` reads a filter on the event, and returns null if this filter cannot be used.
  */
 export function readBehavior(
   raw: JsonObject,
@@ -183,7 +184,7 @@ class BehaviorReader {
     }
     if (needs.includes('recent')) this.#checkRecent(members as BehaviorFilter)
     this.#refuseUnknown(kind)
-    // Each member that the kind needs was read and checked, unless there is a fault.
+    // If there is no fault, each member that the kind needs was read and checked.
     return members as unknown as BehaviorFilter
   }
 

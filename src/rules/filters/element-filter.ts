@@ -26,7 +26,7 @@ interface SelectorPart {
   readonly tagName: string | null
   readonly classes: readonly string[]
   readonly attributes: readonly (readonly [name: string, value: string | null])[]
-  /** True if the element must be the parent of the next part's element, and not just an ancestor. */
+  /** True if the element must be the parent of the element of the next part. False if it may be any ancestor. */
   readonly isParent: boolean
 }
 
@@ -68,8 +68,8 @@ function selectorsTest(value: unknown): ChainTest {
 }
 
 /**
- * Returns whether an element matches the last part and its ancestors match the other parts. It need not be the clicked
- * element.
+ * Returns whether any element matches the last part of a selector, and its ancestors match the other parts. The element
+ * need not be the one that was clicked.
  */
 function isSelected(elements: readonly ChainElement[], parts: readonly SelectorPart[]): boolean {
   const failed = new Set<number>()
@@ -131,8 +131,8 @@ function parseSelector(selector: string): readonly (readonly SelectorPart[])[] |
 }
 
 /**
- * Reads one part of a selector. Returns null if it cannot be parsed, otherwise the part and the offset at which it
- * ends.
+ * Reads one part of a selector. Returns the part and the offset at which it ends. `part` is null if the selector cannot
+ * be parsed.
  */
 function readPart(text: string, start: number) {
   let tagName: string | null = null

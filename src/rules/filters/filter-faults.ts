@@ -34,8 +34,8 @@ export function patternsOf(
 }
 
 /**
- * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. Their number is
- * limited because the main thread compiles them when the object is saved or published.
+ * Returns the fault if the filters of one flag, cohort or action contain too many or too long patterns, or null. The
+ * patterns are limited because the main thread compiles all of them when the object is saved or published.
  */
 export function patternLimitFault(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
@@ -49,7 +49,10 @@ export function patternLimitFault(
   )
 }
 
-/** Returns the first of `faults` whose filter is in none of the faults of `before`, or null if there is none. */
+/**
+ * Returns the first new fault: the first of `faults` whose filter has no fault in `before`. Returns null if there is
+ * none.
+ */
 export function newFault(
   faults: readonly FilterFault[],
   before: () => readonly FilterFault[],

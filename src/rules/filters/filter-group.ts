@@ -32,8 +32,8 @@ export function isCohortFilterType(type: unknown): boolean {
 }
 
 /**
- * Returns the number of the cohort that a filter on a cohort names. Returns null if it names none. Then nobody is a
- * member.
+ * Returns the number of the cohort that a filter on a cohort names. Returns null if the filter names no valid number.
+ * In this case, nobody counts as a member.
  */
 export function cohortIdOf(filter: PropertyFilter): number | null {
   const { value } = filter

@@ -70,7 +70,9 @@ export function readEventFilters(value: unknown, attr: string): FilterGroup | nu
   })
 }
 
-/** Reads stored filters as `readEventFilters` does, but filters with an unknown operator are left out. */
+/**
+ * Reads stored filters as `readEventFilters` does, but leaves out filters with an unknown operator instead of throwing.
+ */
 export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
   return readTree(value, TREE_LIST_DEPTH_MAX, attr, takeForStored)
 }
@@ -193,7 +195,7 @@ function takeForElement(filter: PropertyFilter): PropertyFilter | string | null 
   return 'can compare `tag_name` and `selector` of elements only with the operators `exact` and `is_not`'
 }
 
-/** Returns one of the `event_filters` of a filter on behavior, or null if it cannot be used. */
+/** Reads one entry of the `event_filters` of a filter on behavior. Returns null if the entry cannot be used. */
 function takeForBehavior(raw: unknown): PropertyFilter | null {
   const taken = isObject(raw) ? takeForStored(raw) : null
   return typeof taken === 'string' ? null : taken
@@ -223,7 +225,10 @@ function placeText(path: string, { key }: JsonObject): string {
   return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
 }
 
-/** Returns a filter with only the members that have a meaning. Returns null if it has no key. */
+/**
+ * Returns a filter with only the members that have a meaning. Returns null if the key is missing, or if the type or the
+ * operator is not a text.
+ */
 function filterOf(raw: JsonObject, defaultType: string): PropertyFilter | null {
   const { key, value, operator, negation } = raw
   const type = raw['type'] ?? defaultType

@@ -7,8 +7,8 @@
  * in a key, a lone surrogate, a NUL, `__proto__`, and a project key in an unusual member.
  *
  * Memory, in this order: the RESULT words, the input from INPUT on, at least PADDING zero bytes, the marks, and the
- * event table, which grows at the end. A zero ends every loop below, so no loop needs to check a bound. The caller must
- * have checked that the input is valid UTF-8.
+ * event table, which grows at the end. The zero bytes after the input end every loop below, so no loop needs to check a
+ * bound. The caller must have checked that the input is valid UTF-8.
  *
  * The marks are one bit for each byte of the input. A bit is set if the byte may end a string: if it is a quote, a
  * backslash or a control character. The marks are computed for 64 bytes at a time without a branch. To find the end of
@@ -25,8 +25,8 @@ const PADDING: usize = 64
 const ENTRY_BYTES: usize = 24
 const DEPTH_MAX: i32 = 128
 /**
- * The same number as BODY_EVENTS_MAX in base/limits.ts. A body with more events is left to the slow path, which refuses
- * it.
+ * The same number as BODY_EVENTS_MAX in base/limits.ts. A body with more events is left to JSON.parse and the schemas,
+ * which refuse it.
  */
 const EVENTS_MAX: usize = 1200000
 const INTEGER_DIGITS_MAX: usize = 15
@@ -158,8 +158,8 @@ function skipString(p: usize): usize {
 }
 
 /**
- * Returns the address after the quote that closes a string, or 0. `p` is the address of a marked byte of the string
- * that is not that quote.
+ * Returns the address after the quote that closes a string, or 0. `p` is the address of the first marked byte of the
+ * string: a backslash or a control character.
  */
 function skipRest(p: usize): usize {
   do {
@@ -172,8 +172,8 @@ function skipRest(p: usize): usize {
 }
 
 /**
- * Returns the address after an escape whose letter is at `p`. Returns 0 if it is not an escape, if it is `\u0000`, or
- * if it is a surrogate without its pair.
+ * Returns the address after an escape such as `\n`. `p` is the address of the character after the backslash. Returns 0
+ * if this is not an escape, if it is `\u0000`, or if it is a surrogate without its pair.
  */
 function skipEscape(p: usize): usize {
   const c = load<u8>(p)
@@ -226,8 +226,8 @@ function skipKey(p: usize): usize {
 }
 
 /**
- * Returns the address after the value at `p`, which may have white space before it, or 0. `depth` is the number of
- * objects and lists that contain the value.
+ * Returns the address after the value at `p`, or 0 if the value is not regular. White space before the value is
+ * skipped. `depth` is the number of objects and lists that contain the value.
  */
 function skipValue(p: usize, depth: i32): usize {
   p = skipSpace(p)
@@ -348,8 +348,9 @@ function skipArray(p: usize, depth: i32): usize {
 }
 
 /**
- * Returns the address after the value of a member of an event, or 0. `key` and `length` give the range of the name, and
- * `p` is the address before the value. It checks that `properties` is an object or null, and reads `uuid`.
+ * Returns the address after the value of a member of an event, or 0. `key` is the address of the member's name, and
+ * `length` its length. `p` is the address of the value or of white space before it. The function checks that
+ * `properties` is an object or null, and reads `uuid`.
  */
 // @ts-ignore: decorator
 @inline
@@ -415,7 +416,7 @@ function scanBatch(p: usize): usize {
     hasUuid = false
     p = skipSpace(p + 1)
     while (true) {
-      // The schema refuses an empty object, so it is left to the slow path.
+      // An empty object is left to the slow path, because the schema refuses it.
       if (load<u8>(p) != QUOTE) return 0
       const key = p + 1
       p = skipKey(key)

@@ -65,7 +65,10 @@ export function copiedExperiment(
   }
 }
 
-/** Returns the body that creates the flag of the copy: off, and with the variants at the launch. Throws 400. */
+/**
+ * Returns the body that creates the flag of the copy. The flag is off, and has the variants with which the experiment
+ * was launched. Throws 400 if the flag refers to something that the other project lacks.
+ */
 function copiedFlag(
   { fields }: Experiment,
   flag: Flag,
@@ -115,7 +118,10 @@ function requirePortable(value: unknown, from: FlagSet, to: FlagSet): void {
   }
 }
 
-/** Returns what an object refers to by a number that stands for something else in the other project, or null. */
+/**
+ * Returns a text such as `an action` if an object refers to something by a number that stands for something else in the
+ * other project. Otherwise returns null.
+ */
 function numbered(
   { kind, type, group_type_index: index }: JsonObject,
   from: FlagSet,

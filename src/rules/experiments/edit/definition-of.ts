@@ -62,7 +62,7 @@ export function definitionOf(view: ExperimentView, flag: Flag): ExperimentDefini
   return readExperiment(new QueryFields(shown, 'experiment'), NO_CONTEXT)
 }
 
-/** Returns those members of an object in an experiment that `read` accepts. */
+/** Returns the members of `value` that `read` accepts. Returns an empty object if `value` is not an object. */
 function readable(
   name: 'exposure_criteria' | 'parameters' | 'stats_config',
   value: unknown,

@@ -1,4 +1,7 @@
-/** Builds the JSON of experiments, holdouts and saved metrics for clients. Source: docs/compatibility/experiments.md, "Fields". */
+/**
+ * Builds the JSON of experiments, holdouts and saved metrics for clients. Source: docs/compatibility/experiments.md,
+ * "Fields".
+ */
 import type { JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserFacts, UserSummary } from '../../access/user.ts'

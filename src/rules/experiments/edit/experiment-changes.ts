@@ -107,7 +107,10 @@ export type ExperimentCommand =
       readonly input: ExperimentDraft
       /** The name of the copy. If it is absent, the copy gets the name of `input` with an addition. */
       readonly name?: string | undefined
-      /** The body that creates the flag if there is none with the key. Null if there was one. */
+      /**
+       * The request body that creates the flag of the copy if no flag has its key. Null if a flag already had this key
+       * when the command was made.
+       */
       readonly flag: JsonObject | null
       /** The saved metrics of the copy. If the project has no saved metric with the same name, it is created. */
       readonly savedMetrics: readonly {
@@ -444,8 +447,8 @@ function readFields(
 }
 
 /**
- * Returns the parameters without the variants and the group type. These are stored in the flag and, after the launch, in
- * fields of their own.
+ * Returns the parameters without the variants and the group type, which are stored in the flag and, after the launch,
+ * in other fields of the experiment.
  */
 function parametersOf({
   feature_flag_variants: _,
@@ -466,9 +469,9 @@ function parametersOf({
 
 /**
  * Reads the lists of metrics of a body. A metric without a UUID, or with the UUID of another metric of the experiment,
- * gets a new UUID. `taken` are the UUIDs of the saved metrics that the experiment uses. If the body adds a saved
- * metric, and a stored metric of the experiment has the same UUID, the stored metric gets a new UUID, even if the body
- * does not contain its list.
+ * gets a new UUID. `taken` are the UUIDs of the saved metrics that the experiment uses. If the body names a saved
+ * metric with the same UUID as a metric in a list of the experiment, the metric in the list gets a new UUID. This also
+ * happens in lists that the body does not contain.
  */
 function metricsOf(
   input: ExperimentInput,

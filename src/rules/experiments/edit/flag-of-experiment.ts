@@ -72,7 +72,10 @@ export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
   return variants
 }
 
-/** Returns the variants and the group type that an experiment has from its launch on. Throws the same errors. */
+/**
+ * Returns the variants and the group type that an experiment has from its launch on. Throws the errors of
+ * `variantsOfFlag`.
+ */
 export function launchedWith(
   flag: Flag,
 ): Pick<ExperimentFields, 'variants'> & { readonly group_type_index: number | null } {
@@ -88,8 +91,8 @@ export function countedGroupType(
 }
 
 /**
- * Returns the index of the group type in `parameters`, null for persons, or undefined if there is none. Throws 400 whose
- * `attr` is `parameters`.
+ * Returns the index of the group type in `parameters`, null for persons, or undefined if the member is absent. Throws
+ * 400 whose `attr` is `parameters`.
  */
 function groupTypeIn({
   aggregation_group_type_index: index,
@@ -100,7 +103,7 @@ function groupTypeIn({
   throw invalid('needs a whole number from 0 to 4, or null, as `aggregation_group_type_index`')
 }
 
-/** Throws 400 if a body names another group type than `groupType`. */
+/** Throws 400 if a body names a group type other than `groupType`. Null stands for persons. */
 export function requireSameGroupType(parameters: JsonObject, groupType: number | null): void {
   const wanted = groupTypeIn(parameters)
   if (wanted === undefined || wanted === groupType) return

@@ -1,8 +1,8 @@
 /** The limits of rules/experiments/edit, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of experiments of a project. For a further one, the experiment that was deleted first is removed
- * permanently. If none is deleted, the answer is 400 `invalid_input`.
+ * The largest number of experiments of a project. When a further one is created, the experiment that was deleted first
+ * is removed permanently. If no experiment is deleted, the answer is 400 `invalid_input`.
  * @user Experiments
  */
 export const EXPERIMENTS_MAX = 2000

@@ -174,7 +174,9 @@ function refusalOf(wrong: InputFault, attr: string, place: string): ServiceError
   return new ServiceError(code, `${given}\`${path}\` ${what}.`, { attr })
 }
 
-/** Throws 400 if a window has no unit. A query would count days, but the client may have meant another unit. */
+/**
+ * Throws 400 if a conversion window has no unit. A query would count days, but the client may have meant another unit.
+ */
 function checkUnit(found: JsonObject, attr: string, place: string): void {
   const { conversion_window: length = null, conversion_window_unit: unit } = found
   if (length === null || unit !== undefined) return

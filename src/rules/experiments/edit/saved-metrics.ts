@@ -82,7 +82,8 @@ export function changedSavedMetric(
 }
 
 /**
- * Reads the links of a body. A saved metric that the experiment uses already keeps its link. Throws 400 whose `attr` is
+ * Reads `saved_metrics_ids`, the links from an experiment to saved metrics, from a body. If the experiment already has
+ * a link to a saved metric, this link keeps its id and its creation time. Throws 400 whose `attr` is
  * `saved_metrics_ids`.
  */
 export function linksIn(
@@ -137,8 +138,8 @@ export function requireMetricRoom(fields: ExperimentFields): void {
 }
 
 /**
- * Returns the saved metrics that an experiment uses in one way, in the form of metrics of its own. A metric without a
- * name has that of the saved metric.
+ * Returns the saved metrics that an experiment uses as primary, secondary or guard metrics, in the form of metrics of
+ * its own. A metric without a name gets the name of the saved metric.
  */
 export function linkedMetrics(
   { experiment, savedMetrics }: Pick<ExperimentView, 'experiment' | 'savedMetrics'>,

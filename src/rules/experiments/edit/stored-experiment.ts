@@ -70,13 +70,13 @@ export interface ExperimentFields {
   readonly flag_key?: string | null
   readonly holdout_id: number | null
   readonly exposure_criteria: JsonObject | null
-  /** The members of `parameters` without the variants. */
+  /** The members of `parameters` without the variants and the group type. */
   readonly parameters: JsonObject
   /** The variants that the experiment was launched with. Null for a draft, which has the variants of its flag. */
   readonly variants: readonly FlagVariant[] | null
   /**
-   * The index of the group type for whose groups the flag was decided at the launch. If it is absent or null, it was
-   * decided for persons. A draft has that of its flag.
+   * The index of the group type whose groups got the variants at the launch. If it is absent or null, persons got them.
+   * For a draft, the group type of its flag is used instead.
    */
   readonly group_type_index?: number | null
   readonly metrics: readonly JsonObject[]
