@@ -35,7 +35,7 @@ export interface OwnerTable extends DistinctIdOwners {
   readonly hasPersonless: boolean
   /**
    * The distinct ID numbers whose first events have no owner, although later events may have one. Each number is mapped
-   * to the sequence number of the last event without an owner.
+   * to the sequence number up to which its events have no owner.
    */
   readonly since: ReadonlyMap<number, number>
 }
