@@ -151,8 +151,8 @@ export class ProjectPersons implements PersonRepository {
 
   /**
    * Must be called before each event. `distinctId` is the distinct ID number of the event, or 0 if it is unknown.
-   * `event` is null if there is no event. It may evict persons. After this call, the caller may use a person from an
-   * earlier call only if the person is held.
+   * `event` is null if there is no event. The call may evict persons. Afterward, the caller may use a person that it
+   * got earlier only if the person is held.
    */
   beginEvent(event: PersonEvent | null, distinctId: number): void {
     this.ids.setCurrent(event, distinctId)
@@ -544,7 +544,7 @@ export class ProjectPersons implements PersonRepository {
     state.countedBytes = bytes
   }
 
-  /** Puts a person back into the cache after the commit, until which it was held. */
+  /** After a commit, puts a person that was held back into the cache. */
   #keep(entry: PersonEntry): void {
     const { state } = entry
     const { number } = state

@@ -265,7 +265,7 @@ function movePage(table: Table, from: Buffer, sealed: Buffer, to: Buffer): void 
 /**
  * Returns a page in its stored form. Only a page with a very long property is large enough to be deflated. Deflating
  * protects the disk from a client that sends long repetitive texts: in a compressed request, such a text has only a few
- * bytes. It takes about 2 us per kilobyte.
+ * bytes. Encoding takes about 2 us per kilobyte.
  */
 export function encodePage(page: Buffer): Buffer {
   if (page.length < DEFLATED_PAGE_BYTES_MIN) return page
