@@ -6,8 +6,8 @@
  *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
  *
  * Jobs are run by events/write/event-erasure.ts. A record in `copied_erasures` exists while the store has erased the
- * events of a job but ClickHouse still has them. It cannot be computed again from the log, unlike all other records
- * here.
+ * events of a job but ClickHouse still has them. Such a record cannot be computed again from the log. All other records
+ * here can.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {
@@ -20,7 +20,7 @@ import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getJson, jsonOf, putJson } from '../lmdb/records.ts'
 
-/** An erasure job that is not complete. */
+/** An erasure job, with its project and its number in the project. */
 export interface OpenJob {
   readonly projectId: number
   readonly number: number
@@ -75,8 +75,8 @@ export class DoneJobs {
   }
 
   /**
-   * Stores that these jobs are complete. A job that was already complete keeps its earlier time. Call it only within a
-   * write transaction, after new jobs are stored.
+   * Marks the collected jobs as complete in the store. A job that was already complete keeps its earlier time. Call it
+   * only within a write transaction, after new jobs are stored.
    */
   store(): void {
     for (const [number, doneAt] of this.#done) {
@@ -100,13 +100,16 @@ export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
 }
 
-/** Returns the incomplete jobs of all projects, oldest first. Throws `DamagedRecordError`. */
+/**
+ * Returns the jobs of all projects that are not complete, or whose events this store has not erased yet. They are
+ * ordered by project and then by age, oldest first. Throws `DamagedRecordError`.
+ */
 export function loadOpenJobs(table: Table): OpenJob[] {
   return [...jobsIn(table)].filter(({ job }) => job.doneAt === null || isToCarryOut(job))
 }
 
 /**
- * Returns the number of events that the erasures of a project have removed so far, all together. Reads all its jobs.
+ * Returns the total number of events that all erasures of a project have removed so far. Reads all jobs of the project.
  * Throws `DamagedRecordError`.
  */
 export function erasedRows(table: Table, projectId: number): number {

@@ -1,7 +1,7 @@
 /**
  * Stores flag overrides for experience continuity. The value of a flag is decided by a hash of an identifier, usually
- * the distinct_id. An override is another identifier, which is hashed instead, so that users keep their variant when
- * they log in. Once an override is stored for a person and a flag, it does not change.
+ * the distinct_id. An override is an identifier that is hashed in place of the distinct_id, so that users keep their
+ * variant when they log in. Once an override is stored for a person and a flag, it does not change.
  *
  * Table `flag_overrides`: project, person -> JSON list of `[flag key, identifier]` and a checksum. The processing
  * thread writes it in the order of the log, so merges and overrides cannot conflict. Source:
@@ -46,9 +46,9 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Merges the overrides of two persons. If both have an override for a flag, that of `into` is kept. The result is
-   * stored under `kept`, which is one of the two person numbers. The other number has no overrides afterward. If it
-   * throws `DamagedRecordError`, nothing was changed.
+   * Merges the overrides of the persons with the numbers `into` and `from`. If both have an override for a flag, the
+   * one of `into` is used. The result is stored under `kept`, which is either `into` or `from`. The overrides under the
+   * other number are removed. If it throws `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {
     const inherited = this.of(from)

@@ -69,7 +69,7 @@ interface GroupProperties {
   readonly properties: Readonly<Record<string, unknown>>
 }
 
-/** What the record of a group contains. The properties are missing if they are paged. */
+/** The decoded record of a group. If the properties are paged, `json` is '' until `withPages` has read them. */
 interface GroupHead extends GroupRecord {
   readonly directory: Buffer | null
 }
@@ -97,7 +97,7 @@ export class ProjectGroups {
   readonly #paged = new WeakSet<GroupState>()
   /** The estimated number of bytes of the groups that have no unsaved changes. */
   #cachedBytes = 0
-  /** The types whose stored groups must be removed by the next commit. */
+  /** The indexes of deleted group types. The next commit removes the stored groups of these types. */
   readonly #removed = new Set<number>()
 
   /**
@@ -116,7 +116,7 @@ export class ProjectGroups {
     this.#cacheBytesMax = cacheBytesMax
   }
 
-  /** The estimated number of bytes of the groups that are only cached, and have no unsaved changes. */
+  /** The estimated number of bytes of the cached groups that have no unsaved changes. */
   get cachedBytes(): number {
     return this.#cachedBytes
   }
@@ -271,7 +271,7 @@ function memoryBytesOf({ key, properties }: GroupState): number {
 function removeGroups(tables: GroupTables, projectId: number, typeIndex: number): void {
   const start = groupTableKey(projectId, typeIndex, '')
   const end = groupTableKey(projectId, typeIndex + 1, '')
-  // The key of a page begins with the key of its group, so the pages are removed in the same way.
+  // The keys in both tables begin with the project and the type index, so the same range covers groups and pages.
   for (const table of [tables.groups, tables.group_pages]) {
     while (removeRange(table, { start, end, limit: REMOVED_GROUPS }) === REMOVED_GROUPS);
   }
@@ -345,7 +345,7 @@ export function listGroups(
 
 /**
  * Yields the groups of one type after the key `cursor`. If `search` is given, only groups whose key or properties
- * contain it are returned. `check` is called for every group that is read. To stop the search, it throws.
+ * contain this text are yielded. `check` is called for every group that is read. To stop the search, it throws.
  */
 export function* groupsAfter(
   tables: GroupTables,
@@ -432,7 +432,7 @@ export function loadGroup(
   return record === undefined ? null : withPages(tables, tableKey, decodeGroup(record))
 }
 
-/** Returns the group `head` with the JSON of all its properties, which are in pages. */
+/** Returns a group with the JSON of all its properties. If they are paged, reads all its pages. */
 function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHead): GroupHead {
   const { directory } = head
   if (directory === null) return head
@@ -465,8 +465,8 @@ export function pagesOfGroup(record: Buffer): number {
 }
 
 /**
- * Returns a key of table `group_pages`. It contains the length of the group's key, so that no key is the beginning of
- * another.
+ * Returns the key of a page in table `group_pages`. It contains the length of the group's key, so that the pages of a
+ * group are never mixed with those of a group whose key begins with the same bytes.
  */
 function pageKey(tableKey: Buffer, page: number): Buffer {
   const key = Buffer.allocUnsafe(tableKey.length + 6)

@@ -1,8 +1,8 @@
 /**
  * Caches the numbers of distinct_ids by their bytes, in flat memory. A `Map` of texts takes twice as much memory,
  * hashes the text again for each event, and adds an object for each text to the work of the garbage collector. The
- * cache has two generations. If an entry is found in the older one, it is copied to the younger one. `rotate` discards
- * the older generation, and so all entries that were not used recently.
+ * cache has two generations. An entry that is found in the older generation is copied to the younger one. `rotate`
+ * discards the older generation. So an entry that is not used between two calls of `rotate` is evicted.
  *
  *   words   hash | project | distinct ID number | bytes of the id | id, UTF-8, padded with zeros | hash | ...
  *   slots   a hash table with the offsets of entries in `words`, from 1; 0 is free
@@ -12,7 +12,7 @@ const SLOTS_FIRST = 1024
 const WORDS_FIRST = 16_384
 /**
  * The number of random factors that the hash needs: two for each 32-bit word of the longest id. An id has at most 200
- * code points.
+ * code points, which are at most 800 bytes or 200 words. A few factors more are reserved.
  */
 const KEYS_COUNT = 408
 
@@ -109,8 +109,8 @@ export class IdCache {
   readonly #textBytes = Buffer.from(this.#textWords.buffer)
 
   /**
-   * `drawKeys` fills an array with random numbers. The hash depends on them, so a client cannot choose ids that have
-   * the same hash.
+   * `drawKeys` fills an array with random numbers. The hash depends on these numbers, so a client cannot choose ids
+   * that have the same hash.
    */
   constructor(drawKeys: (keys: Int32Array) => void) {
     this.#keys = new Int32Array(KEYS_COUNT)

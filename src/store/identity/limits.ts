@@ -1,10 +1,12 @@
 /** The limits of store/identity, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The largest number of persons whose JSON texts are cached for analytic answers, some megabytes. */
+/**
+ * The largest number of persons whose JSON texts are cached for the results of queries. The texts take some megabytes.
+ */
 export const ACTOR_TEXTS_MAX = 4096
 /**
- * The largest number of UTF-16 units in the JSON text of a person that is cached. A longer text is made again each
- * time.
+ * The largest number of UTF-16 units in the JSON text of a person that is cached. A longer text is created again for
+ * each result.
  */
 export const ACTOR_TEXT_UNITS_MAX = 4096
 /**
@@ -23,12 +25,12 @@ export const DECISION_PERSON_BYTES_MAX = 16 * 1024 * 1024
 export const DECISION_GROUP_BYTES_MAX = 4 * 1024 * 1024
 /**
  * The largest number of UTF-16 units in the property values of a large person or group that stay in memory for the next
- * decision. Further values are read again.
+ * decision. If there are more, all values are evicted and read again.
  */
 export const DECISION_VALUES_UNITS_MAX = 8192
 /**
- * The largest number of bytes in a list or object that flags can compare, if it is a property of a person or group that
- * is stored in pages. A flag that compares a larger one fails with `pattern_limit`.
+ * The largest number of bytes in a list or object that flags can compare. The limit applies only if the properties of
+ * the person or group are stored in pages. A flag that compares a larger value fails with `pattern_limit`.
  */
 export const COMPARED_BYTES_MAX = 16 * 1024
 /**
@@ -37,8 +39,8 @@ export const COMPARED_BYTES_MAX = 16 * 1024
  */
 export const PAGED_BYTES_MIN = 4096
 /**
- * The smallest number of bytes in a page of properties that is compressed on the disk, if that saves enough. A smaller
- * page is stored uncompressed.
+ * A page of properties with at least this number of bytes is compressed on the disk, if that saves enough space. A
+ * smaller page is stored uncompressed.
  */
 export const DEFLATED_PAGE_BYTES_MIN = 16 * 1024
 /** The approximate number of bytes in a page of properties. A longer property gets a page of its own. */
@@ -78,13 +80,13 @@ export const PERSON_DELTAS_MAX = 8
  */
 export const CHANGES_UNITS_MAX = 4096
 /**
- * The largest number of persons to which one step, while the processing thread is idle, applies the events that were
- * appended to them. Further persons follow in the next step.
+ * While the processing thread is idle, it applies appended events to stored persons, step by step. This is the largest
+ * number of persons in one step. Further persons follow in the next step.
  */
 export const FOLDED_PERSONS_MAX = 512
 /**
- * The estimated number of bytes of memory of the persons that are read to apply appended events in one step. Further
- * persons follow in the next step.
+ * The estimated number of bytes of memory of the persons to which one step applies appended events. Further persons
+ * follow in the next step.
  */
 export const FOLD_BYTES_MAX = 16 * 1024 * 1024
 /** The time for which one step applies appended events to persons. The rest follows in the next step. */
@@ -94,7 +96,10 @@ export const FOLD_MS_MAX = 50
  * event, the person is read.
  */
 export const DELTA_EVENT_BYTES_MAX = 4096
-/** The largest number of UTF-16 units in the changes that are appended for one event. For more, the person is read. */
+/**
+ * The largest number of UTF-16 units in the changes that are appended for one event. If there are more, the person is
+ * read.
+ */
 export const DELTA_UNITS_MAX = 2048
 /**
  * The largest number of bytes in the stored properties of a person to which events can be appended without reading it.
@@ -113,8 +118,8 @@ export const SHOWN_VALUES_MAX = 20
 /** The largest number of UTF-16 units in a value that is counted for suggestions. Longer values are left out. */
 export const SHOWN_VALUE_UNITS_MAX = 500
 /**
- * The estimated number of bytes of the persons that are cached during one page of events. Beyond it, the persons that
- * were not used recently are evicted.
+ * The estimated number of bytes of the persons that are cached while one page of events is read. Beyond it, the persons
+ * that were not used recently are evicted.
  */
 export const PERSON_SUMMARY_BYTES_MAX = 16 * 1024 * 1024
 /** The largest number of bytes of an email address in the index of email addresses. The rest is cut off. */
@@ -125,8 +130,8 @@ export const PERSON_EMAIL_BYTES_MAX = 256
  */
 export const WRITER_CACHE_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The largest number of persons, newest first, or of groups of a type in which property names are searched. Names that
- * only further persons or groups have are not listed.
+ * A list of property names reads at most this number of persons, newest first, or of groups of one type. A name that
+ * only further persons or groups have is not listed.
  */
 export const NAMED_ACTORS_MAX = 100_000
 /**
@@ -146,8 +151,8 @@ export const ACTORS_READ_BYTES_MAX = 8 * 1024 * 1024
  */
 export const NAME_SEARCH_PERSONS_MAX = 20_000
 /**
- * The largest number of persons, new or changed since properties were last counted, that a request for property names
- * reads in addition. Further ones follow with the next count.
+ * A request for property names also reads some persons that were added or changed after the last count of properties.
+ * This is their largest number. Further persons are included in the next count.
  */
 export const RECENT_PERSONS_MAX = 256
 /**

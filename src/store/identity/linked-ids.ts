@@ -7,8 +7,9 @@
  *              inline    front, reversed       stored rows           back
  *   position             firstPosition + index, modulo 2^32
  *
- * The ids in `front` and `back` wait for the next commit. The first id of a person has position 0. If ids are put
- * before stored ones, the new first id gets an earlier position, and the stored ids keep theirs.
+ * The ids in `front` and `back` wait for the next commit. The first id of a person has position 0 at the beginning. If
+ * ids are later put before stored ones, the stored ids keep their positions, and the new first id gets an earlier
+ * position: for three new ids, 2^32 - 3.
  */
 import type { Table } from '../lmdb/environment.ts'
 import { tripleKey } from '../lmdb/keys.ts'
@@ -70,7 +71,7 @@ export class LinkedIds {
     return this.#firstPosition
   }
 
-  /** The rows that are in the table now, although some may be removed by the next commit. */
+  /** The rows that are in the table now, including those that the next commit removes. */
   get rows(): StoredRows {
     return this.#outdated.count > 0 ? this.#outdated : this.#stored
   }
@@ -87,7 +88,7 @@ export class LinkedIds {
     this.areChanged = true
   }
 
-  /** Puts ids before all others. The cost grows with the number of these ids, not with that of the others. */
+  /** Adds ids before all ids of the person. The cost depends only on the number of added ids. */
   prepend(distinctIds: readonly number[]): void {
     const added = distinctIds.length
     if (added === 0) return
@@ -95,8 +96,8 @@ export class LinkedIds {
     const hasRows = this.#count > INLINE_IDS_MAX
     this.#inline = ids.slice(0, INLINE_IDS_MAX)
     if (hasRows) this.#firstPosition = positionOf(this.#firstPosition, POSITIONS - added)
-    // If there are stored rows, their ids must keep their positions, so the first id gets an earlier one. Otherwise
-    // `#firstPosition` can stay as it is.
+    // The ids in stored rows must keep their positions, so with stored rows the first id gets an earlier position.
+    // Without stored rows, `#firstPosition` can stay as it is.
     for (let index = ids.length - 1; index >= INLINE_IDS_MAX; index--)
       this.#front.push(ids[index] ?? 0)
     this.#count += added
@@ -105,8 +106,8 @@ export class LinkedIds {
 
   /** Removes all ids except one. The other ids must already belong to other persons. */
   keepOnly(distinctId: number): void {
-    // Outdated rows are already set if `keepOnly` was called before in this commit. They are then the only rows in the
-    // table, because no others were stored since.
+    // If `keepOnly` was already called since the last commit, `#outdated` already contains all rows in the table,
+    // because no rows were stored since then.
     if (this.#outdated.count === 0) this.#outdated = this.#stored
     this.#stored = NO_ROWS
     this.#inline = [distinctId]

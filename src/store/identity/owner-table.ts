@@ -1,6 +1,6 @@
 /**
- * The owners of all distinct_ids of a project, as an array, for queries about the events of all persons. They are read
- * completely once. After that, only owners that have changed are read again.
+ * The owners of all distinct_ids of a project, as an array, for queries about the events of all persons. The first
+ * query reads all owners. Later queries read only the owners that have changed.
  */
 import type { DistinctIdOwners } from '../../rules/analytics/event-columns.ts'
 import { bytesOf } from '../lmdb/codec.ts'
@@ -34,28 +34,28 @@ export interface OwnerTable extends DistinctIdOwners {
   /** True if at least one distinct_id has no person. */
   readonly hasPersonless: boolean
   /**
-   * For some distinct ID numbers, the sequence number up to which their events have no owner. A distinct ID number that
-   * is missing has an owner for all its events.
+   * The distinct ID numbers whose first events have no owner, although later events may have one. Each number is mapped
+   * to the sequence number up to which its events have no owner.
    */
   readonly since: ReadonlyMap<number, number>
 }
 
 /**
- * A bit in `OwnerTable.words`. It says that the first events of the distinct_id have no owner; `since` says up to which
- * sequence number.
+ * A bit in `OwnerTable.words`. It is set if the first events of the distinct_id have no owner. `OwnerTable.since`
+ * contains the sequence number up to which that applies.
  */
 export const OWNER_HAS_SINCE = 0x8000_0000
 /**
  * Returns the first owner number that stands for a distinct_id without a person: the power of two above the largest
- * person number. Results of queries are cached by owner number, so the numbers of other owners should stay the same
- * when a person is created or a distinct_id gets a person. With a power of two, they change only when the number of
- * persons has doubled.
+ * person number, for example 8 after person 5. Results of queries are cached by owner number. So a new person should
+ * not change the owner numbers of the distinct_ids without a person. With a power of two, these numbers change only
+ * when the number of persons has doubled.
  */
 function firstPersonlessAfter(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
 }
 
-/** Reads the owners of one project. What was read stays cached for later snapshots. */
+/** Reads the owners of one project, and caches them for later snapshots. */
 export class StoredOwners {
   /** The words as they are stored (person-owners.ts), by distinct ID number. */
   #words = new Uint32Array(0)
@@ -91,8 +91,7 @@ export class StoredOwners {
     changes: OwnerChanges,
   ): void {
     const before = this.#changes
-    // Until all changed owners are read, all of them count as unread. If a read throws, the next call therefore reads
-    // all owners.
+    // `#changes` is null until all reads have succeeded. So if a read throws, the next call reads all owners again.
     this.#changes = null
     if (this.#words.length <= lastDistinctId) {
       const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)

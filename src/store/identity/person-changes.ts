@@ -69,7 +69,7 @@ const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
  */
 const ENTRIES_SMALL = 16
 /**
- * If the current entries of a block are less than this fraction of all its entries, they are moved away, and the block
+ * If less than this fraction of a block's entries are current, these entries are moved to another block, and the block
  * is removed.
  */
 const SPARSE_PART = 0.3
@@ -117,8 +117,8 @@ export function loadChanges(
 }
 
 /**
- * Returns the record of table `change_places` that contains a person. It covers 256 persons. Returns null if none of
- * them has changes. Throws `DamagedRecordError`.
+ * Returns the record of table `change_places` that says where the changes of a person and of 255 others are stored.
+ * Returns null if none of these persons has changes. Throws `DamagedRecordError`.
  */
 export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
@@ -135,8 +135,9 @@ export interface PersonRange {
 }
 
 /**
- * Yields the persons with deltas, range by range, from a key of table `change_places` on. A range without such persons
- * is yielded too, with an empty list. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
+ * Yields the persons with deltas, in ranges of 256 person numbers. `start` is the key of the first range in table
+ * `change_places`. A range without such persons is yielded with an empty list. Each range takes about 1.5 us. Throws
+ * `DamagedRecordError`.
  */
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
@@ -161,7 +162,7 @@ interface BlockUse {
 }
 
 /**
- * The changes of the persons of one project, for the one writing thread. It takes 6 bytes of memory for each person.
+ * The changes of the persons of one project, for the one writing thread. The object takes 6 bytes of memory per person.
  */
 export class PersonChanges {
   readonly #projectId: number
@@ -205,7 +206,7 @@ export class PersonChanges {
 
   /**
    * Returns whether a delta may be appended to the changes of a person. Between two commits, a person gets at most one
-   * delta: if it has more events, reading and caching the person is cheaper.
+   * delta. If further events change the person before the next commit, it is read, because caching it is then cheaper.
    */
   hasRoom(number: number): boolean {
     this.#open()
@@ -286,7 +287,8 @@ export class PersonChanges {
   /** Moves the current entries of blocks in which most entries are outdated to a new block. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
-    // Skip persons that have newer changes in the block that is being filled. Their entries here are outdated too.
+    // Skip persons that have newer changes in the block that is being filled. Their entries in sparse blocks become
+    // outdated when that block is written.
     const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
@@ -303,8 +305,7 @@ export class PersonChanges {
         if (entry === null) continue
         this.#writer.addCopy(number, entry, this.#roomOf(number))
         this.#writeFull()
-        // The old entry still counts as current until the new block is written. So note the person, or its entry could
-        // be copied again.
+        // The old entry still counts as current until the new block is written. So note that the person was copied.
         waiting.add(number)
       }
     }

@@ -5,8 +5,8 @@
  *   project, person number / 256 -> 256 lengths u16 little-endian | the texts of 256 persons in order
  *
  * The texts are UTF-8 in lower case. Length 0 means that there is no address. A text of more than 256 bytes is
- * truncated, and the top bit of its length is set. If a search does not find its text there, the rest of the address
- * must be searched in the record of the person.
+ * truncated, and the top bit of its length is set. If a search does not find the wanted text in a truncated address, it
+ * must also search the whole address in the record of the person.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -23,7 +23,10 @@ const CUT = 0x8000
 export interface EmailHits {
   /** The numbers of the persons whose address contains the text that was searched. */
   readonly found: readonly number[]
-  /** The numbers of the persons whose address is truncated. The text may be in the part that was cut off. */
+  /**
+   * The numbers of the persons whose address is truncated. The searched text was not found, but may be in the part that
+   * was cut off.
+   */
   readonly unsure: readonly number[]
 }
 

@@ -55,8 +55,8 @@ export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId:
 }
 
 /**
- * Returns the sequence number up to which the events of a distinct_id have no owner. It is 0 for nearly all
- * distinct_ids: all their events have an owner. Throws `DamagedRecordError`.
+ * Returns the sequence number up to which the events of a distinct_id will never have an owner again. It is 0 for
+ * nearly all distinct_ids, because only the deletion of a person sets it. Throws `DamagedRecordError`.
  */
 export function loadSince(tables: OwnerTables, projectId: number, distinctId: number): number {
   const since = load(tables.owner_since, pairKey(projectId, distinctId), NUMBER_BYTES)
@@ -64,8 +64,8 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
 }
 
 /**
- * Returns the record that contains the owner of `distinctId`. It covers 256 distinct ID numbers. Returns null if none
- * of them has an owner. Throws `DamagedRecordError`.
+ * Returns the record that contains the owners of `distinctId` and of 255 other distinct ID numbers. Returns null if
+ * none of these numbers ever had an owner. Throws `DamagedRecordError`.
  */
 export function loadOwners(
   tables: OwnerTables,
@@ -76,8 +76,8 @@ export function loadOwners(
 }
 
 /**
- * Returns the person number of the current owner of a distinct_id, or 0. `owners` is the record that `loadOwners`
- * returns for it.
+ * Returns the person number of the current owner of a distinct_id, or 0. `owners` is the result of `loadOwners` for
+ * this distinct_id.
  */
 export function ownerAmong(owners: Buffer | null, distinctId: number): number {
   return wordOf(owners, distinctId) & PERSON_NUMBER_MAX
@@ -100,7 +100,8 @@ export class ProjectOwners {
   readonly #tables: OwnerTables
   readonly #projectId: number
   /**
-   * The words of the owners, by distinct ID number. A chunk of 256 words is read when one of its numbers is first used.
+   * The words that the top of this file describes, by distinct ID number. A chunk of 256 words is read when one of its
+   * distinct ID numbers is first used.
    */
   #words = new Uint32Array(0)
   #areRead = new Uint8Array(0)
@@ -114,7 +115,7 @@ export class ProjectOwners {
   #count: number
   #changesSince: number
 
-  /** The argument `changes` is the value that the member `changes` had when the owners were last stored. */
+  /** `changes` is the stored list of recent changes, as the getter `changes` returned it for an earlier commit. */
   constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId
@@ -153,8 +154,7 @@ export class ProjectOwners {
   }
 
   /**
-   * Takes a distinct_id from its owner, gives it to the person with the number `number` (0: to none), and records that
-   * it was taken.
+   * Takes a distinct_id from its owner, gives it to the person `number` (0: to no person), and records the separation.
    */
   separate(distinctId: number, number: number): void {
     this.#setWord(distinctId, (this.#word(distinctId) & PERSONLESS) | SEPARATED | number)
@@ -167,7 +167,7 @@ export class ProjectOwners {
     this.#since.set(distinctId, sequence)
   }
 
-  /** Returns the sequence number up to which events of a distinct_id have no owner, or 0 if all have one. */
+  /** Returns the same as `loadSince`, including changes that are not stored yet. */
   sinceOf(distinctId: number): number {
     if (!this.wasSeparated(distinctId)) return 0
     const pending = this.#since.get(distinctId)

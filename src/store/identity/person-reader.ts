@@ -146,8 +146,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the distinct ID numbers of the person with this uuid. Each one has the sequence number after which its
-   * events belong to the person. Returns null if there is no such person.
+   * Returns the distinct ID numbers of the person with this uuid. Each number is mapped to the sequence number after
+   * which its events belong to the person. Returns null if there is no such person.
    */
   idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
     const record = this.record(projectId, uuid.toLowerCase())
@@ -191,8 +191,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns distinct ID numbers of a person, in the order in which they were linked, from the one with the index
-   * `first` on. `idsMax` limits their number. Without it, all are returned.
+   * Returns the distinct ID numbers of a person, in the order in which they were linked. The first `first` ids are
+   * skipped, and at most `idsMax` ids are returned.
    */
   ids(
     projectId: number,
@@ -274,8 +274,9 @@ export class PersonReader {
   }
 
   /**
-   * Counts the values of a property among the newest persons. Returns the most frequent values as texts, at most
-   * `SHOWN_VALUES_MAX`.
+   * Returns the most frequent values of a property as texts, at most `SHOWN_VALUES_MAX`. If `contains` is given, only
+   * values that contain this text are returned. The counts come from the stored count (kept-properties.ts), or if there
+   * is none, from the newest persons.
    */
   values(
     projectId: number,
@@ -303,8 +304,7 @@ export class PersonReader {
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
-      // Search the text of the JSON first: most persons without the property are excluded by that, and their JSON is
-      // not parsed.
+      // The text of the JSON is searched first. So the JSON of most persons without the property need not be parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
@@ -314,7 +314,10 @@ export class PersonReader {
     return counts
   }
 
-  /** Returns a page of a person's activity, or null if there is no such person. */
+  /**
+   * Returns a page of a person's activity, or of the activity of all persons if `person` is null. Returns null if there
+   * is no such person.
+   */
   activity(
     projectId: number,
     person: PersonReference | null,
@@ -402,7 +405,7 @@ export class PersonReader {
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
-  /** Returns those cohorts, of all projects, whose members are calculated. */
+  /** Returns the cohorts with calculated members, from all projects. */
   calculatedCohorts(): readonly CalculatedCohort[] {
     return calculatedCohorts(this.#tables.cohorts)
   }
@@ -461,8 +464,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the same text that `personBody` would make from the result of `listed`, without creating that object. In
-   * most cases, no JSON is parsed.
+   * Returns the JSON text of a person in a list. It is the same text that `personBody` makes from the result of
+   * `listed`, but it is made faster: no object is created, and in most cases, no JSON is parsed.
    */
   #listedText(projectId: number, record: PersonRecord): string {
     const { id, createdAtMs, uuid, idCount } = record
@@ -490,8 +493,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns at most `idsMax` ids to show. If none of them can be the display name, further ids are returned, so that
-   * one of those can be.
+   * Returns the first `idsMax` ids of a person. If all of them are anonymous, returns the first
+   * `DISTINCT_IDS_SHOWN_MAX` ids, because one of the further ids may be the display name.
    */
   #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
     const ids = this.#idTexts(projectId, record, idsMax)

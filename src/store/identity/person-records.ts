@@ -10,14 +10,14 @@
  *   person_ids       project, person, position -> distinct ID number of a further id (linked-ids.ts)
  *   moved_persons    project, id -> person number, if it differs from the id
  *   person_uuids     project, uuid -> person number u32 | deleted at float64 ms (NaN: not deleted)
- *   person_created   created_at and then uuid, both descending -> person number
- *   person_emails    the texts of property `email`, truncated to 256 bytes
+ *   person_created   project, created_at and uuid, both descending -> person number
+ *   person_emails    project, text of property `email` (at most 256 bytes), person -> nothing
  *   person_projects  project -> MessagePack of `PersonCounters`
  *
  * Most events change only a few properties of a person. These changes are stored separately (person-changes.ts) until
- * the person is stored completely again. If the person that remains after a merge has fewer ids than the other, it
- * *moves*: it is stored under the person number of the other, and keeps its own id. A person that has not moved has an
- * id that equals its person number, and its first distinct_id has position 0. When a person is merged or deleted, its
+ * the person is stored completely again. If the person that remains after a merge has fewer ids than the merged person,
+ * it *moves*: it keeps its own id, but is stored under the person number of the merged person. The id of any other
+ * person equals its person number, and its first distinct_id has position 0. When a person is merged or deleted, its
  * record in `person_uuids` stays, so that no uuid is used twice. Stores of older versions have neither pages nor moved
  * persons.
  */
@@ -69,8 +69,8 @@ const NUMBER_LIKE_NAME = /[{,]"\d/
  */
 const PROTOTYPE = '"__proto__"'
 /**
- * A number that is larger than any time in milliseconds. The index by creation time contains the difference to it, so
- * that its order is descending.
+ * A number that is larger than any time in milliseconds. The keys of table `person_created` contain this number minus
+ * the creation time, so that newer persons come first.
  */
 const TIME_END = 2 ** 53
 
@@ -82,9 +82,12 @@ export interface PersonCounters {
   persons: number
   /** The names of the group types, by index. A deleted type has the name ''. */
   groupTypes: string[]
-  /** Facts about the group types, by index. Null for a type about which there are none. */
+  /** Facts about the group types, by index. Null: nothing was set for the type. */
   groupTypeFacts: (GroupTypeFacts | null)[]
-  /** The largest numbers that were assigned to separations and to entries of the activity log. */
+  /**
+   * The largest numbers that were assigned so far: to separations, entries of the activity log, cohorts and erasure
+   * jobs.
+   */
   separations: number
   activity: number
   cohorts: number
@@ -120,8 +123,8 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 
 /**
  * Tells readers which owners have changed recently. The owners are stored in chunks of 256 distinct ID numbers. A
- * reader that has read all chunks before needs to read only those that are listed here. The list depends only on the
- * events, and not on how they were divided into commits.
+ * reader that already has all chunks in memory needs to read only the chunks that are listed here. The list depends
+ * only on the events, and not on how they were divided into commits.
  */
 export interface OwnerChanges {
   /** The number of changes so far. The changes are numbered from 1 to this number. */
@@ -280,7 +283,7 @@ export function loadUnpaged(
   return changes && record ? withChanges(record, changes) : record
 }
 
-/** Returns a person to whom the changes that were stored later are added. */
+/** Returns the completely stored person `whole` together with the changes that were stored since then. */
 export function withChanges(whole: PersonRecord, changes: StoredChanges): PersonRecord {
   const { version, json, deltas } = changes
   const changesJson = json === '' ? null : json
@@ -370,7 +373,7 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
   return properties
 }
 
-/** Returns the current properties and the version of a person. If `delta` is given, it is applied too. */
+/** Returns the current properties and the version of a person. If the delta `further` is given, it is applied too. */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
@@ -390,8 +393,8 @@ export function foldRecord(
 
 /**
  * Returns the stored text of a person's properties, if it is exactly the JSON that encoding the current properties
- * would give. Otherwise returns null: if there are changes, or if the name of a member looks like a number, because an
- * object lists such names first and the stored text does not.
+ * would give. Returns null if there are changes. Also returns null if the name of a property may be a number: a
+ * JavaScript object lists such names first, so its JSON can differ from the stored text.
  */
 export function storedJson({ json, changesJson, deltas }: PersonRecord): string | null {
   return changesJson === null && deltas === '' && !NUMBER_LIKE_NAME.test(json) ? json : null
@@ -455,7 +458,7 @@ export function loadPersonById(
   id: number,
 ): PersonRecord | null {
   const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
-  // If the person with this id has ended by a merge, another person may be stored under this number.
+  // After a merge, another person may be stored under the number of a person that no longer exists.
   return person?.id === id ? person : null
 }
 
@@ -557,8 +560,8 @@ export function emailStart(projectId: number, email: string): Buffer {
 }
 
 /**
- * Returns whether the index may contain only the beginning of the e-mail address in a key. `keyBytes` is the number of
- * bytes of the key.
+ * Returns whether a key of table `person_emails` may contain only the beginning of the e-mail address. `keyBytes` is
+ * the number of bytes of the key.
  */
 export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX

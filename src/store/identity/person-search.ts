@@ -1,7 +1,7 @@
 /**
- * Finds the persons of a list. If there is an index for a filter, the index is used. Otherwise all persons are read.
- * The result contains only person numbers, so that persons with large properties are not kept in memory until they are
- * shown.
+ * Finds the persons of a list. If an index fits one of the filters, only the persons that the index finds are read.
+ * Otherwise all persons are read. The result contains only person numbers, so that persons with large properties are
+ * not kept in memory until they are shown.
  */
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
@@ -55,7 +55,7 @@ export class PersonSearch {
 
   /**
    * Returns the persons on a page. Most queries cost a few reads. A query with `search` also reads all e-mail addresses
-   * and the newest persons. A query by properties reads all persons.
+   * and the newest persons. A query by properties reads all persons, or those that an index finds for another filter.
    */
   find(query: PersonListQuery): FoundPersons {
     const { projectId, offset, limit, nowMs } = query
@@ -166,8 +166,8 @@ export class PersonSearch {
   }
 
   /**
-   * Yields persons in the order in which lists show them. A person with a creation time too far in the future is left
-   * out.
+   * Returns the numbers of persons in the order of lists: newest first. Persons that were created after `createdAtMax`
+   * are left out.
    */
   #sorted(
     projectId: number,

@@ -32,8 +32,8 @@ export class PersonStore {
   /** The projects whose persons were used since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
   /**
-   * The key of table `change_places` at which the next search for persons with deltas starts. Null: there are no
-   * persons with deltas.
+   * The key of table `change_places` at which the next search for persons with deltas starts. Null: no search is needed
+   * before new deltas are stored.
    */
   #foldFrom: Buffer | null = FIRST_KEY
 
@@ -85,8 +85,8 @@ export class PersonStore {
       this.#cacheBytesMax / (this.#projects.size + 1),
     )
     this.#projects.set(projectId, project)
-    // All projects share the memory for the cache, so a new project leaves less for the others. They may evict persons
-    // now, because none of them is processing an event.
+    // All projects share the memory for the cache, so a new project leaves less for the other projects. Evicting
+    // persons is safe here, because no event is being processed.
     const bytesMax = this.#cacheBytesMax / this.#projects.size
     for (const other of this.#projects.values()) other.limitCache(bytesMax)
     return project
@@ -105,8 +105,8 @@ export class PersonStore {
   }
 
   /**
-   * Must be called after a commit. Returns the erasure jobs of the commit. Adds the projects whose cohorts or group
-   * types have changed to `changedDefinitions`.
+   * Must be called after a commit. Returns the new erasure jobs that the commit has stored. Adds the projects whose
+   * cohorts or group types have changed to `changedDefinitions`.
    */
   settle(changedDefinitions: Set<number>): readonly OpenJob[] {
     const jobs: OpenJob[] = []
@@ -171,8 +171,8 @@ export class PersonStore {
   }
 
   /**
-   * Returns ranges of persons, starting at a key, until they contain enough persons with deltas. Also notes the key at
-   * which the next search starts.
+   * Returns the ranges of persons from the key `from` on, until they contain enough persons with deltas or the time is
+   * over. Sets `#foldFrom` to the key of the first range that is left for the next search.
    */
   #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonRange[] {
     const found: PersonRange[] = []

@@ -43,11 +43,11 @@ export interface PersonEntry {
   storedUuid: string
   storedIsIdentified: boolean
   storedIsImported: boolean
-  /** The number of bytes that the person's properties take in table `persons`. */
+  /** The number of bytes of the JSON of the properties that are stored completely, in table `persons` or in pages. */
   storedBytes: number
   /**
-   * The properties that the record in table `persons` contains. They may differ from those of `state`: after a merge,
-   * the record under this number may still be that of the other person.
+   * The properties of the person whose record table `persons` contains under this number. After a merge, that can still
+   * be the merged person. This is then another object than the properties of `state`.
    */
   storedProperties: PropertyTable | null
   storedEmail: string | null
@@ -98,7 +98,7 @@ export function storedEntry(
   return entry
 }
 
-/** A person that was deleted or merged, and whose records must be removed. */
+/** A person that was deleted or merged into another one. Its records must be removed. */
 export interface GonePerson
   extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {
@@ -256,7 +256,10 @@ export class PersonWrites {
     removeRange(this.#tables.person_pages, { start, end })
   }
 
-  /** Removes the records of a person that was deleted or merged. For a deletion, its time is stored with the uuid. */
+  /**
+   * Removes the records of a person that was deleted or merged. If the person was deleted, the time of the deletion is
+   * stored with the uuid.
+   */
   remove(gone: GonePerson): void {
     const projectId = this.#projectId
     const { number, uuid, deletedAtMs } = gone
@@ -290,7 +293,7 @@ export class PersonWrites {
     this.#moved = []
   }
 
-  /** Must be called after the commit. Releases the memory of its records. */
+  /** Must be called after the commit. Releases the memory of the encoded records. */
   settle(): void {
     this.#slab.clear()
   }
@@ -298,7 +301,7 @@ export class PersonWrites {
 
 /** Returns whether events may be appended to a person as deltas without checking the size of the person. */
 function isSmall({ storedBytes, state }: PersonEntry): boolean {
-  // An imported person is excluded: a live event must clear its mark, and a delta cannot do that.
+  // An imported person is excluded, because a live event must clear `isImported`, and a delta cannot do that.
   return !state.isImported && storedBytes <= DELTA_PERSON_BYTES_MAX
 }
 

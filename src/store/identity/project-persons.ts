@@ -3,9 +3,9 @@
  * cached for a while. Changed persons stay in memory until the next commit, which writes each of them once, however
  * many events changed it.
  *
- * A merge moves the distinct_ids of the person with fewer ids to the number of the other person (union by size). The
- * person that remains is stored under that number, with its own id and uuid. The cost of n merges therefore grows with
- * n log n, whatever their order and direction.
+ * A merge moves the distinct_ids of the person with fewer ids to the number of the person with more ids (union by
+ * size). The person that remains is stored under that number, with its own id and uuid. The cost of n merges therefore
+ * grows with n log n, whatever the order of the merges, and whichever person remains.
  *
  * Changed persons are *held*: they stay in memory until they are stored. `GatheredBytes` counts their memory, so that a
  * commit is made before they take too much. Persons that were only read may be evicted between any two events.
@@ -63,7 +63,7 @@ const GENERATION_PART = 3 / 8
 const GROUPS_PART = 1 / 4
 /** The number of bytes of memory that a person takes in addition to its properties. */
 const PERSON_MEMORY_BYTES = 600
-/** The estimated number of bytes that a removed person, a uuid, a moved id or a delta takes until the commit. */
+/** The estimated number of bytes that a removed person, a uuid, a delta or an entry of a log takes until the commit. */
 const NOTE_MEMORY_BYTES = 200
 /**
  * The estimated number of bytes that an id takes until the commit if a merge or a deletion moves it, including its
@@ -103,8 +103,8 @@ export class ProjectPersons implements PersonRepository {
   /** The uuids of persons that are new or got another number since the last commit. */
   readonly #uuids = new Map<string, number>()
   /**
-   * For each person that was moved to another number since the last commit: its id -> its person number. Null: the
-   * number equals the id again, or there is no such person any more.
+   * The changes of table `moved_persons` since the last commit: id of a person -> person number. Null: the number
+   * equals the id again, or there is no such person any more.
    */
   readonly #moved = new Map<number, number | null>()
   #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
@@ -144,15 +144,15 @@ export class ProjectPersons implements PersonRepository {
     this.#groups = new ProjectGroups(projectId, tables, gathered, cacheBytesMax * GROUPS_PART)
   }
 
-  /** True if cohorts or group types, to which flags refer, have changed since the last commit. */
+  /** True if cohorts or group types have changed since the last commit. Flags may refer to them. */
   get haveDefinitionsChanged(): boolean {
     return this.#haveGroupTypesChanged || this.cohorts.haveDefinitionsChanged
   }
 
   /**
    * Must be called before each event. `distinctId` is the distinct ID number of the event, or 0 if it is unknown.
-   * `event` is null if there is no event. Persons may be evicted now, so the caller must no longer use a person that it
-   * got earlier, unless that person is held.
+   * `event` is null if there is no event. The call may evict persons. Afterward, the caller may use a person that it
+   * got earlier only if the person is held.
    */
   beginEvent(event: PersonEvent | null, distinctId: number): void {
     this.ids.setCurrent(event, distinctId)
@@ -172,8 +172,8 @@ export class ProjectPersons implements PersonRepository {
 
   /**
    * Changes the person of an event without reading it, by a delta (person-changes.ts). Returns true if that was done or
-   * nothing had to change. Returns false if the person must be read instead: if it is in memory already, has no room
-   * for a delta, or is so large that the limit for its properties must be checked.
+   * nothing had to change. Returns false if the caller must change the person in memory instead, for example because it
+   * is cached, may not get another delta, or is so large that the limit for its properties must be checked.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -284,8 +284,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * Deletes a group type with all its groups. Another type may then get its index. The groups in events up to the
-   * sequence number `lastSequence` belong to the deleted type, not to the new one.
+   * Deletes a group type with all its groups. Another type may then get its index. In events up to the sequence number
+   * `lastSequence`, the index still stands for the deleted type.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -351,7 +351,7 @@ export class ProjectPersons implements PersonRepository {
     return id === 0 ? 0 : this.owners.ownerOf(id)
   }
 
-  /** Takes a distinct_id from its person and gives it to `person`, which is new and is created with it. */
+  /** Creates `person` with a distinct_id that is taken from another person. */
   separate(person: PersonState, distinctId: number): void {
     this.owners.separate(distinctId, person.number)
     this.#create(person, distinctId)
@@ -429,7 +429,7 @@ export class ProjectPersons implements PersonRepository {
 
   /**
    * Makes the next commit store a person completely, with its deltas applied. Returns false if there is no such person.
-   * The person does not stay in the cache.
+   * If the person was not cached before, it is not cached afterward.
    */
   fold(number: number): boolean {
     const entry = this.#cached(number) ?? this.#load(number, false)
@@ -537,14 +537,14 @@ export class ProjectPersons implements PersonRepository {
     this.#held.set(state.number, entry)
   }
 
-  /** Counts the memory that a held person takes now, instead of what was counted before. */
+  /** Updates the counted memory of a held person, whose size may have changed. */
   #countHeld(state: PersonState): void {
     const bytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
     this.#gathered.bytes += bytes - state.countedBytes
     state.countedBytes = bytes
   }
 
-  /** Puts a person that was held until the commit back into the cache. */
+  /** After a commit, puts a person that was held back into the cache. */
   #keep(entry: PersonEntry): void {
     const { state } = entry
     const { number } = state
@@ -646,8 +646,8 @@ export class ProjectPersons implements PersonRepository {
   }
 
   /**
-   * The last step of a merge: `person` gets the person number of the person in `entry`. The person in `entry` is
-   * removed.
+   * The last step of a merge into a person with fewer ids: `person` replaces the merged person in `entry` and gets its
+   * person number.
    */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry
@@ -656,8 +656,8 @@ export class ProjectPersons implements PersonRepository {
     this.#gathered.bytes -= former.countedBytes
     if (former.id !== number) this.#moved.set(former.id, null)
     this.#moved.set(person.id, person.id === number ? null : number)
-    // The uuid of the removed person is stored with a number that now belongs to `person`. So the record of that uuid
-    // must be changed, because it must no longer lead to a person.
+    // The record of the merged person's uuid contains the number that `person` has now. The uuid must no longer lead to
+    // a person, so its record gets the former number of `person`, which no person has any more.
     this.#setUuid({ uuid: former.uuid, number: person.number })
     person.number = number
     person.isUnsaved = true

@@ -66,8 +66,8 @@ export class StoredActors implements ActorSource {
   *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {
     const { start, end } = keysOf(this.#projectId)
     const { person_created, person_uuids } = this.#tables
-    // An iteration over the index of creation times begins with the newest person, and one over the index of ids with
-    // the smallest id. So the direction depends on the index.
+    // Table `person_created` begins with the newest person, but table `person_uuids` begins with the smallest uuid. So
+    // a descending order reads only `person_uuids` in reverse, and an ascending order only `person_created`.
     const isReverse = isDescending === (order === 'id')
     const range = isReverse ? { start: end, end: start, reverse: true } : { start, end }
     const table = order === 'id' ? person_uuids : person_created

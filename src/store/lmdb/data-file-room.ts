@@ -27,10 +27,13 @@ const CUT_STEP_BYTES = 4096
  * itself must have free space. The numbers are from linux/magic.h and the sources of ZFS and bcachefs.
  */
 const COPYING_FILE_SYSTEMS: ReadonlySet<number> = new Set([0x9123683e, 0x2fc12fc1, 0xca451a4e])
-/** The number of free bytes that such a file system needs for each written byte, including its own metadata. */
+/**
+ * The number of free bytes that a file system in `COPYING_FILE_SYSTEMS` needs for each written byte, including its own
+ * metadata.
+ */
 const COPYING_FACTOR = 2
 
-/** The room in one data file and on its disk for the pages that a transaction writes. */
+/** The space in one data file, and on its disk, for the pages that a transaction writes. */
 export class DataFileRoom {
   readonly #folder: string
   /**
@@ -95,8 +98,8 @@ export class DataFileRoom {
   }
 
   /**
-   * Cuts at least `bytes` bytes of zeros off the end of a file of `size` bytes, in whole units. Throws ENOSPC if that
-   * is more than the `spareBytes` that may be cut off.
+   * Cuts at least `bytes` bytes of zeros off the end of a file of `size` bytes, in multiples of `CUT_STEP_BYTES`. At
+   * most `spareBytes` bytes may be cut off. If that is not enough, throws ENOSPC.
    */
   #cut(size: number, bytes: number, spareBytes: number): void {
     const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES

@@ -31,8 +31,8 @@ export function storeEntry(
 }
 
 /**
- * Returns a page of the entries of one subject, or of the whole project if `subject` is null, newest first: at most
- * `limit` entries, after skipping the newest `offset` entries. Throws `DamagedRecordError`.
+ * Returns entries of one subject, newest first. If `subject` is null, the entries of the whole project are returned.
+ * The newest `offset` entries are skipped, and at most `limit` entries are returned. Throws `DamagedRecordError`.
  */
 export function listEntries(
   { entries, items }: EntryTables,

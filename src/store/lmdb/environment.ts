@@ -118,19 +118,21 @@ export interface EnvironmentOptions<Name extends string = string> {
   /** If true, the environment must exist, and nothing is written: missing tables are not created. */
   readonly isReadOnly?: boolean
   /**
-   * If true, a transaction returns before it is on the disk. Readers see its changes at that moment, and they reach the
-   * disk a little later.
+   * If true, a transaction returns before it is on the disk. When it returns, readers see its changes. The changes
+   * reach the disk a little later.
    */
   readonly isFlushDeferred?: boolean
   /** If true, the writes of this environment are not captured, even after a call of `captureWrites`. */
   readonly isUncaptured?: boolean
-  /** Receives the room in the data file, and the number of bytes that a transaction needs. */
+  /**
+   * Receives the number of bytes that a transaction needs, and the number of free bytes at the end of the data file.
+   */
   readonly diskRoom?: DiskRoom | undefined
 }
 
 /** An open environment. A thread may open a folder only once at a time, and must close it before the thread ends. */
 export class Environment<Name extends string = string> {
-  /** The tables that were asked for, by name. Reading a table that does not exist throws `OperatorError`. */
+  /** The tables that the option `tables` names. Reading a table that does not exist throws `OperatorError`. */
   readonly tables: Readonly<Record<Name, Table>>
   readonly #path: string
   readonly #root: RootDatabase<Buffer, Buffer>
@@ -144,7 +146,10 @@ export class Environment<Name extends string = string> {
   /** The writes of the transaction that is running, if they are captured, otherwise null. */
   #writes: Write[] | null = null
   #nextCheckMs = 0
-  /** The room in the data file. Null if the environment is read-only, because nothing is written then. */
+  /**
+   * Checks that the data file has space for a transaction. Null if the environment is read-only, because nothing is
+   * written then.
+   */
   readonly #room: DataFileRoom | null
   readonly #diskRoom: DiskRoom | undefined
   /** For each table, the changes of the transaction that is running. */
@@ -156,7 +161,7 @@ export class Environment<Name extends string = string> {
     this.#capture = isCaptured && options.isUncaptured !== true ? capture : null
     this.#path = join(options.dataDir, options.name)
     const obstacle = addressesMissing()
-    // If LMDB cannot map the file, lmdb-js ends the process. The file is therefore checked first.
+    // If LMDB cannot map the file, lmdb-js ends the process. So the limit of address space is checked first.
     if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
     if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
@@ -326,8 +331,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns three numbers of bytes: `diskBytes` are free on the disk. `insideBytes` are in the data file after its last
-   * page, or 0 while the disk has plenty of space. `usedBytes` are used in the data file.
+   * Returns three numbers of bytes. `diskBytes` is the free space on the disk. `insideBytes` is the space in the data
+   * file after its last page, or 0 while the disk has plenty of space. `usedBytes` is the size of the used pages.
    */
   room(): { readonly diskBytes: number; readonly insideBytes: number; readonly usedBytes: number } {
     const { lastPageNumber, pageSize } = statisticsOf(this.#root)
@@ -348,8 +353,8 @@ export class Environment<Name extends string = string> {
 
   #write<T>(action: () => T, isRearranging = false): T {
     const now = SYSTEM_CLOCK.monotonic()
-    // Remove readers whose process has ended. Such a reader would prevent that pages are reused, and the data file
-    // would keep growing.
+    // Remove readers whose process has ended. Such a reader would prevent LMDB from reusing free pages, and the data
+    // file would keep growing.
     if (now >= this.#nextCheckMs) {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
@@ -362,8 +367,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Runs a transaction. An error of `action` aborts the transaction and is thrown again. An error after that is an
-   * error of the commit.
+   * Runs a transaction. If `action` throws, the transaction is aborted and the same error is thrown. If the commit
+   * fails afterward, `CommitFailedError` is thrown.
    */
   #transaction<T>(action: () => T): T {
     let isDone = false
@@ -410,12 +415,12 @@ export class Environment<Name extends string = string> {
    * Releases free pages to the file system, starting at page `from`, and at most about `bytesMax` bytes. For LMDB, the
    * pages stay free pages of the data file. They take space on the disk again when LMDB writes to them.
    *
-   * The newest state is flushed first. Then the pages that LMDB could overwrite now are released. These pages are not
-   * used by any state that is being read, nor by any state that may become current after a crash. The write transaction
-   * prevents LMDB from using the pages in the meantime. `lockDescriptor` holds the lock on the data directory. If this
-   * process is killed, the helper program keeps that lock until it ends, so that no other process writes in the
-   * meantime. Runs of fewer than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of
-   * free pages is inconsistent.
+   * First the newest state is flushed to the disk. Then the function releases the pages that LMDB may overwrite now. No
+   * state that is being read uses these pages, and no state that may become current after a crash. The write
+   * transaction prevents LMDB from using the pages in the meantime. `lockDescriptor` holds the lock on the data
+   * directory. Another program releases the pages (hole-punch.ts) and inherits this lock. If this process is killed,
+   * the program keeps the lock until it ends, so that no other process writes in the meantime. Runs of fewer than
+   * `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of free pages is inconsistent.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
@@ -458,8 +463,8 @@ export class Environment<Name extends string = string> {
     const descriptor = openSync(path, 'r+')
     try {
       // A process that defers its flushes may have written the newest state only to memory. After a power cut, an older
-      // state would be current again, and it may use these pages. So the file is flushed first. If everything is on the
-      // disk already, that is fast.
+      // state would be current again, and that state may use the pages that are released here. So the file is flushed
+      // first. The flush is fast if everything is on the disk already.
       fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)

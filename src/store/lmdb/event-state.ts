@@ -10,13 +10,13 @@
  * | `log_through`   | the number of the last block that was processed and flushed to disk          |
  * | `flags_version` | the largest version of environment `flags` that processing has seen          |
  *
- * The record of `position` contains three more numbers: how often persons were folded (stored completely instead of as
- * changes), how many events of the next block are already stored, and how many of these were dropped. A block that is
- * too large for one transaction is stored in several.
+ * The record of `position` contains three more numbers: the number of folds (see `Standing`), how many events of the
+ * next block are already stored, and how many of these were dropped. A block that is too large for one transaction is
+ * stored in several transactions.
  *
- * `log_through` and `flags_version` record how far the log and the environment `flags` were. If one of them is older
- * than this, data is missing (store-agreement.ts). A store that was last written by an earlier version has neither of
- * the two numbers.
+ * `log_through` and `flags_version` record how far the log and the environment `flags` were when `events` was last
+ * written. If the log or `flags` is now at an earlier point, it has lost data (store-agreement.ts). A store that was
+ * last written by an earlier version has neither of the two numbers.
  */
 import { randomInt } from 'node:crypto'
 import type { Environment, Table } from './environment.ts'
@@ -39,15 +39,15 @@ const STANDING_KEY = stateKey('position')
 const STANDING_NUMBERS = 4
 
 /**
- * The progress of processing, and the number of *folds*: how often persons were stored completely, instead of as
- * changes. All of this is in one record, because each flag decision reads it. The first `done` events of the block
- * after `position` are stored, and `dropped` of them were dropped.
+ * The progress of processing, and the number of *folds*: transactions in which persons with deltas (person-changes.ts)
+ * were stored completely. All numbers are in one record, because each flag decision reads them. The first `done` events
+ * of the block after `position` are stored, and `dropped` of them were dropped.
  */
 export interface Standing {
   readonly position: number
   /**
-   * The number of folds. It also increases when a commit changes persons without changing `position`. Caches compare it
-   * to notice the change.
+   * The number of folds. It also increases when a commit changes persons without changing `position`. Caches of persons
+   * compare both numbers to find out whether they are outdated.
    */
   readonly folds: number
   readonly done: number

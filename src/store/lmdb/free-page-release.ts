@@ -40,7 +40,7 @@ export interface FreePageReleaseOptions {
    */
   readonly lockDescriptor: number | undefined
   readonly clock: Clock
-  /** Replaces the number of bytes of free pages from which on a pass starts. Default: 64 MiB. */
+  /** A pass starts only if the free pages have at least this number of bytes. Default: 64 MiB. */
   readonly bytesMin?: number | undefined
 }
 
@@ -51,8 +51,8 @@ export class FreePageRelease {
   /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
   /**
-   * The number of bytes of free pages that the last pass could not release. They are subtracted for some time, so that
-   * they do not cause another pass.
+   * The number of bytes of free pages that the last pass could not release. For some time, these bytes do not count as
+   * free, so that they do not cause another pass.
    */
   #leftBytes = 0
   #pausedUntilMs = 0
@@ -96,8 +96,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Returns the result of a pass that ended since the last call. Returns null if none has ended, or if it has released
-   * nothing.
+   * Returns the result of a pass that ended since the last call. Returns null if no pass has ended, or if the pass
+   * neither released anything nor failed.
    */
   takeNews(): ReleaseNews | null {
     if (this.#next !== null) return null

@@ -31,8 +31,9 @@ const FALLOCATE_CALLS: Readonly<Record<string, number>> = { x64: 285, arm64: 47 
 const PUNCH_HOLE = 3
 const FILE_DESCRIPTOR = 3
 /**
- * A program that reads lines of the form `OFFSET BYTES` from its input. Its arguments are the number of the system call
- * and the process number of this process. If this process has ended, the program ends too.
+ * A Perl program that releases the ranges that it reads from its input, in lines of the form `OFFSET BYTES`. Its
+ * arguments are the number of the system call and the process id of this process. If this process has ended, the
+ * program ends too.
  */
 const PERL = `
 while (<STDIN>) {

@@ -9,9 +9,9 @@
  * | person number      | its persons                      |
  *
  * The key of a segment contains the sequence number of its first event. To find the segment of an event, look for the
- * last key that is not after the sequence number of the event. Sequence numbers and distinct ID numbers are at most
- * 2^32 - 1. That is enough, because so many events would exceed the address space of the environment. Every value ends
- * with a checksum over key and value (codec.ts).
+ * last key up to the sequence number of the event: with segments from 1, 101 and 201 on, event 150 is in the second
+ * one. Sequence numbers and distinct ID numbers are at most 2^32 - 1. That is enough, because so many events would
+ * exceed the address space of the environment. Every value ends with a checksum over key and value (codec.ts).
  */
 import type { Table } from './environment.ts'
 
@@ -41,10 +41,10 @@ export const EVENTS_TABLES = [
   'person_pages', // project u32, person u32, page u32 -> properties of a large person (person-records.ts)
   'moved_persons', // project u32, id u32 -> person (person-records.ts)
   'person_changes', // project u32, block u32 -> changes (person-changes.ts)
-  'change_places', // project u32, person / 256 u32 -> offsets (person-changes.ts)
+  'change_places', // project u32, person / 256 u32 -> locations of changes (person-changes.ts)
   'person_owners', // project u32, distinct ID / 256 u32 -> persons of 256 distinct IDs (person-owners.ts)
   'owner_since', // project u32, distinct ID u32 -> sequence (person-owners.ts)
-  'person_ids', // project u32, person u32, n u32 -> distinct ID (person-records.ts)
+  'person_ids', // project u32, person u32, position u32 -> distinct ID (linked-ids.ts)
   'person_uuids', // project u32, uuid 16 -> person, when deleted (person-records.ts)
   'kept_properties', // project u32 -> names and values of properties of persons (kept-properties.ts)
   'person_created', // project u32, created_at and uuid inverted -> person (person-records.ts)

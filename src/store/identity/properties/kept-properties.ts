@@ -1,8 +1,8 @@
 /**
- * Stores the last count of the properties of a project's persons: for each property, the number of persons that have
- * it, and that have each of its values. property-keeper.ts makes the counts. With a count, a query for the names of
- * properties, or for the values of one, reads only a few persons. A count is valid until a person is deleted. A reader
- * adds the names of properties that have appeared since the count.
+ * Stores the last count of the properties of a project's persons: for each property, how many persons have it, and how
+ * many have each of its values. property-keeper.ts makes the counts. With a count, a query for the names of properties,
+ * or for the values of one, reads only a few persons. A count is valid until a person is deleted. A reader adds the
+ * names of properties that have appeared since the count.
  *
  * Table `kept_properties`: project u32 -> MessagePack of `[version, newest person number, deletions, PackedCounts]`.
  * The properties can be counted again at any time, so a damaged record is ignored.
@@ -101,7 +101,7 @@ export function countedProperties(tables: EventTables, projectId: number): Prope
   return kept.counts
 }
 
-/** Counts the names of the properties of a person. With `known`, counts only names that are not in it. */
+/** Counts the names of the properties of a person. If `known` is given, names that it already counts are left out. */
 function addNames(
   counts: PropertyCounts,
   record: PersonRecord,
@@ -159,9 +159,9 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 }
 
 /**
- * Counts the properties of at most `personsMax` persons, from the person number `from` downwards, and stops when they
- * have more than `bytesMax` bytes. If `isOver` ends the count earlier, `next` of the result is the person number with
- * which to continue. Otherwise it is null.
+ * Counts the properties of at most `personsMax` persons, from the person number `from` downwards, and stops when these
+ * persons have more than `bytesMax` bytes. Also stops when `isOver` returns true. Only in this case, `next` of the
+ * result is the person number with which to continue. Otherwise `next` is null.
  */
 export function countPersons(
   tables: EventTables,

@@ -1,6 +1,6 @@
 /**
- * Counts properties: for each one, the number of persons or groups that have it, and its type. If a property has only a
- * few values, it also counts the persons or groups for each value.
+ * Counts properties: for each one, the number of persons or groups that have it, and its type. On request, it also
+ * counts the persons or groups for each value, unless the property has too many values.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import {
@@ -93,15 +93,15 @@ export class PropertyCounts {
     for (const name in properties) this.#add(name, properties[name])
   }
 
-  /** Counts one person or group, but only those of its properties that are not in `known`. */
+  /** Counts one person or group, but leaves out the properties that `known` already counts. */
   addNew(properties: Readonly<Record<string, unknown>>, known: PropertyCounts): void {
     for (const name in properties) if (!known.has(name)) this.#add(name, properties[name])
   }
 
   /**
-   * Counts one person or group by the compact JSON of its properties, without their values. With `known`, counts only
-   * the properties that are not in it. It creates no object, because an object with thousands of properties costs more
-   * than the search for their names.
+   * Counts one person or group by the compact JSON of its properties. The values are not counted. If `known` is given,
+   * properties that it already counts are left out. The JSON is not parsed as a whole, because creating an object with
+   * thousands of properties costs more than searching for their names.
    */
   addNames(json: string, known: PropertyCounts | null = null): void {
     visitMembers(json, (name, _start, valueStart, end) => {
@@ -114,7 +114,7 @@ export class PropertyCounts {
     })
   }
 
-  /** Adds the counts of another object to these. The counts of its values are not added. */
+  /** Adds the counts of properties in another object to this one. The counts of values are not added. */
   merge({ facts }: PropertyCounts): void {
     for (const { name, count, type } of facts) {
       const isNew = !this.#all.has(name)
@@ -131,8 +131,8 @@ export class PropertyCounts {
   }
 
   /**
-   * For each value of a property, as text, the number of persons or groups that have it. Null if the values were not
-   * counted.
+   * Returns, for each value of a property as text, the number of persons or groups that have it. Returns null if the
+   * values were not counted or are too many.
    */
   valuesOf(name: string): ReadonlyMap<string, number> | null {
     const counted = this.#all.get(name)
@@ -170,7 +170,8 @@ export class PropertyCounts {
    * are kept.
    */
   #makeRoom(): void {
-    // Grouping by count is much faster than sorting, and persons with many names make room several times each.
+    // Grouping by count is much faster than sorting all names. That matters, because a person with many names can make
+    // this function run several times.
     const byCount = new Map<number, Counted[]>()
     for (const counted of this.#all.values()) {
       getOrAdd(byCount, counted.count, (): Counted[] => []).push(counted)

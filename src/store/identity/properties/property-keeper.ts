@@ -1,7 +1,7 @@
 /**
  * Counts the properties of the persons of large projects (kept-properties.ts) while the thread is idle, some
- * milliseconds at a time. If persons have changed, the properties of the project are counted again. After each count
- * there is a pause, two hundred times as long as the count took.
+ * milliseconds at a time. If persons of a project have changed, all its properties are counted again. After each count
+ * there is a pause, two hundred times as long as the count took, but at least a minute.
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -77,7 +77,7 @@ export class PropertyKeeper {
         if (this.#begun !== null) return true
         continue
       }
-      // A person cannot be read, so this count is given up. A query that reads the person reports the damage.
+      // Either the project needs no further count now, or a damaged record has ended the count.
       this.#begun = null
       this.#waiting.delete(projectId)
     }
@@ -86,7 +86,8 @@ export class PropertyKeeper {
 
   /**
    * Counts the properties of persons of one project, until the time `deadline`. Returns true if nothing is left to do
-   * for this project. Returns false if persons are left, or if there is a pause now.
+   * for this project. Returns false if persons are left, if there is a pause now, or if a person was deleted during the
+   * count, which is then outdated.
    */
   #count(projectId: number, deadline: number, write: (store: () => void) => void): boolean {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
@@ -126,7 +127,10 @@ export class PropertyKeeper {
     return false
   }
 
-  /** Returns whether the count that an earlier process has stored is still right: no person has changed since then. */
+  /**
+   * Returns whether the count that an earlier process has stored can still be used: no person was added or deleted
+   * since then, and none has changed since this process started.
+   */
   #isCounted(projectId: number, { lastPerson, deletions }: PersonCounters): boolean {
     if (!this.#unchanged.has(projectId) || this.#begun?.projectId === projectId) return false
     const kept = loadKeptProperties(this.#tables, projectId)

@@ -1,6 +1,6 @@
 /**
  * Stores the properties of a large person or group in pages, so that one property can be read without the others. A
- * flag decision needs only a few properties. It must not cost more for a person who has 32,000 others.
+ * flag decision needs only a few properties, and must not cost more if the person has 32,000 other properties.
  *
  *   directory   bytes of the whole JSON u32 | for each page, in order: its position float64 little-endian
  *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
@@ -8,7 +8,8 @@
  * The position of a property is a number from 1 to 2, which is calculated from a hash of its name. So properties are
  * spread evenly over the pages, and two names practically never have the same position. Pages are in the order of their
  * positions. The position of a page is not larger than that of its first property. A property that is longer than a
- * page has a page of its own. Such a page has a negative position, and is not read for any other name.
+ * page has a page of its own, which is not read for any other name. The directory contains the negated position of such
+ * a page, for example -1.5 in place of 1.5.
  *
  * A change writes only the pages with the names that it changes. A page may grow to a multiple of the usual size before
  * it is divided. Dividing a page is expensive, because all later pages then get other numbers.
@@ -32,8 +33,8 @@ const DEFLATED = Buffer.of(0)
 /** The fastest level of deflate is enough, because every level finds the repetitions that save most of the space. */
 const DEFLATE_OPTIONS = { level: 1 }
 /**
- * A page is deflated only if this makes it smaller than this fraction of its size. Its beginning is tried first, and
- * then the whole page.
+ * A page is deflated only if the result has at most this fraction of its size. The first `SAMPLE_BYTES` bytes are tried
+ * first, and then the whole page.
  */
 const DEFLATED_PART = 0.75
 const SAMPLE_BYTES = 4096
@@ -170,12 +171,14 @@ export function changePages(
 
 /** Ignores a damaged page: the next reader of the page reports the damage. */
 const IGNORE = (): void => undefined
-/** Added to the number of a page. The sum stands for a new page between that page and the next one. */
+/**
+ * Added to the number of a page, it stands for a new page after that page: 3.5 is a new page between the pages 3 and 4.
+ */
 const HALF = 0.5
 
 /**
  * Returns the number of the page to which a changed name belongs. If the name needs a new page, returns the number of
- * the page before it plus `HALF`.
+ * the page before the new one plus `HALF`.
  */
 function changedPageOf(directory: Buffer, place: number): number {
   const page = lastPageUpTo(directory, place)
@@ -183,8 +186,8 @@ function changedPageOf(directory: Buffer, place: number): number {
     const first = placeOfPage(directory, page)
     if (first > 0 || -first === place) return page
   }
-  // If the next page is not reserved for a long property, the name is added to the beginning of that page. With a new
-  // page in this case, each name between two long properties would get a page of its own.
+  // If the next page is not reserved for a long property, the name is added to the beginning of that page. A new page
+  // for each such name would produce many pages with only one short property.
   const hasNext = page + 1 < pageCount(directory) && placeOfPage(directory, page + 1) > 0
   return hasNext ? page + 1 : page + HALF
 }
@@ -196,10 +199,13 @@ interface MemberChange {
   readonly place: number
 }
 
-/** The empty page to which a name is added if it needs a new page. */
+/** An empty page, for names that need a new page. Its position is above the positions of all names. */
 const NEW_PAGE = { place: 2, members: [] }
 
-/** Makes changes in a page. If it becomes too large, it is divided. Calls `add` for each resulting page. */
+/**
+ * Changes properties in a page, and calls `add` with the changed page. If the page becomes too large, it is divided,
+ * and `add` is called with each part. If no property is left, `add` is not called.
+ */
 function addChanged(
   { place, members }: { readonly place: number; readonly members: readonly Member[] },
   changes: readonly MemberChange[],
@@ -245,21 +251,21 @@ export function storeChangedPages(
   }
 }
 
-/** A record without a checksum, which readers report as damaged. */
+/** The record to store in place of a missing page. It has no checksum, so readers report it as damaged. */
 const MISSING = Buffer.alloc(0)
 
 function movePage(table: Table, from: Buffer, sealed: Buffer, to: Buffer): void {
   const page = attempt(() => unseal(table.name, from, sealed), IGNORE)
-  // A page that cannot be decoded is stored as it is, without a new checksum. So it is found to be damaged under its
-  // new key, too.
+  // If the checksum of the page is wrong, the page is stored without a new checksum. So readers also find the damage
+  // under the new key.
   if (page === null) void table.put(to, sealed)
   else store(table, to, page)
 }
 
 /**
- * Returns a page in its stored form. Only a page with a very long property is large enough to be deflated. This
- * protects the disk: a client could otherwise fill it with repetitive text, of which it has to send only a few
- * compressed bytes. It takes about 2 us per kilobyte.
+ * Returns a page in its stored form. Only a page with a very long property is large enough to be deflated. Deflating
+ * protects the disk from a client that sends long repetitive texts: in a compressed request, such a text has only a few
+ * bytes. Encoding takes about 2 us per kilobyte.
  */
 export function encodePage(page: Buffer): Buffer {
   if (page.length < DEFLATED_PAGE_BYTES_MIN) return page
@@ -336,7 +342,7 @@ export function isAlone(directory: Buffer, page: number): boolean {
 
 /**
  * Returns the location of the value of a name in a page, or null, without parsing the page. If `alone` is true, the
- * page contains only one property, and its beginning tells whether it has this name.
+ * page contains only one property, so only the beginning of the page is compared with the name.
  */
 export function findInPage(page: Buffer, name: string, alone: boolean): ValuePlace | null {
   const head = `${JSON.stringify(name)}:`
@@ -347,9 +353,9 @@ export function findInPage(page: Buffer, name: string, alone: boolean): ValuePla
   }
   const at = page.indexOf(head, 1)
   if (at < 0) return null
-  // If the page has no objects in its values, every match of the quoted name with a colon is the name of a property. It
-  // cannot occur elsewhere: the first character of the name never follows a closing quote, and inside a text, each
-  // quote has a backslash before it.
+  // If no value in the page contains an object, every occurrence of the quoted name with a colon is the name of a
+  // property. The first quote cannot be a closing one (see `LETTER`), and it cannot be inside a text, where each quote
+  // has a backslash before it.
   const isSure = LETTER.test(name) && page.indexOf(OPEN_BRACE, 1) < 0
   const simple = isSure ? simpleValueAt(page, at + head.length) : null
   if (simple !== null) return simple
@@ -370,7 +376,10 @@ function valueAt(text: string, start: number): ValuePlace {
   return { start, end: endOfValue(text, start) }
 }
 
-/** Returns the location of a number, a word, or a text without a backslash. Returns null for any other value. */
+/**
+ * Returns the location of a number, `true`, `false`, `null` or a text. Returns null for a list, and for a text in which
+ * the next quote follows a backslash, because that quote may belong to the text.
+ */
 function simpleValueAt(page: Buffer, start: number): ValuePlace | null {
   if (page[start] === QUOTE) {
     const end = page.indexOf(QUOTE, start + 1)
@@ -411,9 +420,9 @@ function membersOf(json: string): Member[] {
 }
 
 /**
- * Calls `visit` with each property of compact JSON, in the order of the text: with its name, the offset at which the
- * property begins, and the offsets of its value. No value is parsed. The name may be a slice that keeps all of `json`
- * in memory.
+ * Calls `visit` for each property of compact JSON, in the order of the text. The arguments are the name of the
+ * property, the offset at which the property begins, and the offsets at which its value begins and ends. No value is
+ * parsed. The name may be a slice that keeps all of `json` in memory.
  */
 export function visitMembers(
   json: string,
@@ -436,8 +445,8 @@ function inOrder(members: readonly Member[]): readonly PlacedMember[] {
 }
 
 /**
- * Sorts properties by position. Positions are evenly distributed, so they are sorted in buckets. That costs a third of
- * sorting all of them at once.
+ * Sorts properties by position. Positions are evenly distributed, so the properties are sorted in small buckets. That
+ * takes a third of the time of one large sort.
  */
 function sortedByPlace(members: readonly PlacedMember[]): readonly PlacedMember[] {
   const count = Math.ceil(members.length / MEMBERS_PER_BUCKET)

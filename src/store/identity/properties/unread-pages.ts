@@ -1,6 +1,6 @@
 /**
- * The paged properties of one group in the processing thread. They stay in the store while events change some
- * of them: an event reads the pages of the names that it mentions, and a commit writes the pages of the names that
+ * The paged properties of one group in the processing thread. The pages are not all read when an event changes a few
+ * properties: an event reads the pages of the names that it mentions, and a commit writes the pages of the names that
  * changed. The cost of a small change therefore does not depend on the size of the other properties.
  */
 import { isSameJson, type JsonObject } from '../../../base/json.ts'
@@ -48,7 +48,7 @@ interface FoundValue {
   readonly end: number
 }
 
-/** Paged properties of which only the requested ones are read. They are as the last commit has stored them. */
+/** Paged properties of which only the requested ones are read. Changes since the last commit are not included. */
 export class UnreadPages implements UnreadProperties {
   readonly #place: PagePlace
   readonly #directory: Buffer
