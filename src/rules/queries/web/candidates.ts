@@ -29,8 +29,8 @@ export const CURRENT = 1
 /** The bit of the comparison range. */
 export const PREVIOUS = 2
 /**
- * For each operator listed here, whether an event or session without the property passes the filter. For any other
- * operator, the test of the filter decides.
+ * For each operator listed here, whether a session without the property passes the filter. For any other operator, the
+ * test of the filter decides.
  */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   exact: false,
