@@ -134,8 +134,8 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   /**
-   * Replaces the shared part of the catalogue. Throws `OperatorError` if the catalogue here belongs to another
-   * organization than the copy, or if the copy has a table that this version lacks.
+   * Replaces the shared part of the catalogue. Throws `OperatorError` if the catalogue of this machine belongs to
+   * another organization and is neither new nor shared, or if the whole copy has a table that this version lacks.
    */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
