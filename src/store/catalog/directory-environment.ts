@@ -110,8 +110,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Returns the name of the cluster's warehouse, or null if there is none. An erasure is only reported as complete
-   * after the warehouse has made it too.
+   * Returns the name of the cluster's warehouse, or null if there is none. The receipt of an erasure waits until the
+   * data is erased there too.
    */
   warehouse(): string | null {
     const name = getRecord(this.table('state'), WAREHOUSE_KEY)
