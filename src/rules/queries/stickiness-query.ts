@@ -39,7 +39,7 @@ import {
 } from './query-range.ts'
 import { type QuerySeries, type ReadSeries, readSeriesList } from './query-series.ts'
 
-/** A series, and the type of the groups that it counts. Null means that it counts persons. */
+/** A series, with the index of the group type that it counts. A null index means that the series counts persons. */
 type StickinessSeries = ReadSeries<number | null>
 
 interface StickinessPlan {
@@ -54,8 +54,9 @@ interface StickinessPlan {
 }
 
 /**
- * The result of a part, for each range and each series. For a part by segments, it is the bits of the active distinct
- * ids. Otherwise, entry k is the number of actors that were active in exactly k + 1 intervals.
+ * The result for a part of the events, for each range and each series. If the events are divided by segments, the
+ * result is the bits of the active distinct ids. Otherwise, it is a list in which entry k is the number of actors that
+ * were active in exactly k + 1 intervals.
  */
 type StickinessPart = readonly (readonly (IdBits | Uint32Array)[])[]
 
@@ -83,7 +84,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     return isByNames && isPlain(test) ? 'simple' : 'much'
   },
 
-  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
+  // `page` reads the owners of distinct ids. They can change, but `page` must see them as they were for the parts.
   isOfOneState: () => true,
 
   plan(query, context) {
@@ -207,8 +208,9 @@ function bitsOf(
 }
 
 /**
- * Returns the maker of the URLs for the persons behind a number. The persons route only lists persons that were active
- * in an exact number of intervals, and it has no minutes.
+ * Returns the maker of the URLs for the persons behind a number. The persons route only lists persons that had events
+ * in an exact number of intervals, and it does not support intervals of a minute. For all other series, there are no
+ * URLs.
  */
 function urlsOf(
   urls: PersonsUrls,
@@ -300,9 +302,9 @@ function countsOf(
 }
 
 /**
- * Returns the number of intervals in which each actor was active, indexed by actor number. It is used if one bit for
- * each actor and interval would need too much memory. The events are grouped by actor, and the cost is linear in the
- * events.
+ * Returns the number of intervals in which each actor was active, indexed by actor number. This function is used if one
+ * bit for each actor and interval would need too much memory. The events are grouped by actor, and the cost is linear
+ * in the events.
  */
 function manyCounts(
   { count, actors, timesMs, seriesMasks }: ActorEvents,

@@ -4,7 +4,7 @@
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** The kinds of query nodes that only describe how the result of the query inside of them is shown. */
+/** The kinds of query nodes that only describe how a result is shown. The query itself is in their member `source`. */
 const FRAMES: readonly unknown[] = ['InsightVizNode', 'DataTableNode', 'DataVisualizationNode']
 
 /**

@@ -83,8 +83,8 @@ export const TILE_COLOR_CHARACTERS_MAX = 400
  */
 export const ANNOTATION_CHARACTERS_MAX = 8192
 /**
- * The approximate number of UTF-16 units of JSON on one page of insights, dashboards or annotations. The page ends
- * there, but not before its first row, and `next` leads to the rest.
+ * The approximate number of UTF-16 units of JSON on one page of insights, dashboards or annotations. A page always has
+ * at least one row, and `next` leads to the rest.
  * @user Insights, dashboards and annotations
  */
 export const PAGE_SAVED_UNITS_MAX = 256 * 1024

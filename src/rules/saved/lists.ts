@@ -30,8 +30,8 @@ export interface AnnotationFilter {
   readonly scope?: AnnotationFields['scope']
   readonly isDeleted?: boolean
   /**
-   * True selects the annotations of a dashboard, a project or the organization. False selects the annotations of an
-   * insight.
+   * If true, selects the annotations that belong to a dashboard, a project or the organization. If false, selects the
+   * annotations that belong to a single insight.
    */
   readonly isForAll?: boolean
   readonly search?: string
@@ -95,7 +95,9 @@ function hasAll<Fields extends object>(fields: Fields, wanted: Partial<Fields>):
   return Object.entries(wanted).every(([name, value]) => fields[name as keyof Fields] === value)
 }
 
-/** Returns whether one of the texts contains the search text, regardless of case. Without a search text, it is true. */
+/**
+ * Returns whether one of the texts contains the search text, ignoring case. Returns true if there is no search text.
+ */
 function isFound(search: string | undefined, ...texts: readonly (string | null)[]): boolean {
   if (search === undefined) return true
   const wanted = search.toLowerCase()
@@ -112,8 +114,8 @@ function compareTexts(a: string | null, b: string | null): number {
 }
 
 /**
- * Returns the moment of an annotation, in milliseconds since 1970. If it marks none, the result is less than every
- * moment.
+ * Returns the moment that an annotation marks, in milliseconds since 1970. If the annotation marks no moment, the
+ * result is less than every moment.
  */
 function markerMs({ fields: { date_marker: text } }: Annotation): number {
   return text === null ? -Number.MAX_SAFE_INTEGER : Date.parse(text)

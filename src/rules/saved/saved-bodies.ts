@@ -6,8 +6,8 @@ import { type UserFacts, type UserSummary, userSummary } from '../access/user.ts
 import type { Dashboard, InsightView, Tile, TileView } from './saved.ts'
 
 /**
- * The numbers with which the protocol says that every user of the project may change a dashboard: the restriction level
- * and the privilege level.
+ * The restriction level and the privilege level of every dashboard. In the protocol of PostHog, these numbers mean that
+ * every user of the project may change the dashboard.
  */
 const EVERYBODY_LEVEL = 21
 const EDIT_LEVEL = 37

@@ -55,8 +55,8 @@ export function isOpenAt(sharing: Sharing, nowMs: number): boolean {
 
 /**
  * Returns a text which proves for some hours that a reader gave a password of the link. The text is bound to the link
- * and to the hash of the password, so it becomes invalid if one of them changes. The hash is the key of the HMAC, and
- * nobody outside of the store knows it.
+ * and to the hash of the password, so it becomes invalid if the link or the password changes. The text contains an
+ * HMAC. Its key is the hash of the password, which is only known to the store.
  */
 export function shareProof(
   token: string,

@@ -87,9 +87,9 @@ function retention(items: readonly JsonObject[]): Cells | null {
 }
 
 /**
- * Returns the table of series over time, with a row for each day and a column for each series. The series of a
- * comparison range have days of their own, which are in a column before them. Returns null if the items are not such
- * series.
+ * Returns the table of series over time, with a row for each day and a column for each series. The series of the
+ * requested range follow a column of days, and the series of a comparison range follow a second column, with the days
+ * of that range. Returns null if the items are not such series.
  */
 function curves(items: readonly JsonObject[]): Cells | null {
   const isCurves = items.every(

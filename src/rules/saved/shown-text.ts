@@ -34,8 +34,8 @@ export interface ShownText {
   /** The offsets in the text at which results are inserted, in ascending order. */
   readonly gaps: readonly number[]
   /**
-   * The members that are inserted with a result: only members of the insight, or also members of the tile that shows
-   * the insight.
+   * Which members of JSON are inserted with a result: only members of the insight, or also members of the tile that
+   * shows the insight.
    */
   readonly within: 'insight' | 'tile'
   /**
@@ -106,7 +106,10 @@ function dashboardParts(
   return [`${opened(dashboardMembers(showing, dashboard))}"tiles":[`, ...shown, ']}']
 }
 
-/** Returns the parts of a tile. The result of its insight also brings members of the tile (see `ShownText.within`). */
+/**
+ * Returns the parts of a tile. The members of the tile that depend on the result of its insight are inserted with that
+ * result (see `ShownText.within`).
+ */
 function tileParts(showing: Showing, tile: TileView, filters: JsonObject): readonly ShownPart[] {
   const members = tileMembers(showing, tile)
   if (tile.insight === null) {

@@ -1,7 +1,7 @@
 /**
- * Lists of traffic sources: the kind of a name, an app or a domain, and the meaning of words in `utm_medium`. Brand
- * names apply to `utm_source`; the other names also apply to referring domains. The same names appear in PostHog's
- * list, because they are facts. Source: docs/compatibility/enrichment.md, "Channel types".
+ * Lists of traffic sources: which kind of source a name, an app or a domain is, and which channels the words in
+ * `utm_medium` mean. Brand names apply to `utm_source`; the other names also apply to referring domains. The same names
+ * appear in PostHog's list, because they are facts. Source: docs/compatibility/enrichment.md, "Channel types".
  */
 
 /** The kind of a source. The first four kinds have one channel for paid traffic and another for other traffic. */
@@ -76,7 +76,7 @@ const LISTS: readonly (readonly [SourceKind, readonly string[]])[] = [
   ['Push', ['firebase']],
 ]
 
-/** The kind of each source, by the name as it is written or by registrable domain. */
+/** The kind of each source. The key is a name, an app or a domain from the lists above, exactly as written there. */
 export const SOURCE_KINDS: ReadonlyMap<string, SourceKind> = new Map(
   LISTS.flatMap(([kind, names]) => names.map((name): [string, SourceKind] => [name, kind])),
 )

@@ -1,7 +1,8 @@
 /**
  * Determines the channel that brought a session. The rules use the source, medium and campaign of the link, the
- * referring domain, and the marks of advertisements. All of these come from one event, the entry of the session.
- * Source: docs/compatibility/enrichment.md, "Channel types"; PostHog posthog/hogql/database/schema/channel_type.py.
+ * referring domain, and the parameters that advertising networks add to links, such as `gclid`. All of these come from
+ * one event, the entry of the session. Source: docs/compatibility/enrichment.md, "Channel types"; PostHog
+ * posthog/hogql/database/schema/channel_type.py.
  */
 import { loadPackage } from '../../base/load-package.ts'
 import type { PropertyTest } from '../filters/operator-tests.ts'
@@ -64,8 +65,8 @@ export type ChannelInputs = Readonly<
 >
 
 /**
- * One comparison of a rule. It is ignored if its list of values is empty, or if it has no value although its operator
- * needs one.
+ * One comparison of a rule. A comparison is ignored if its list of values is empty, or if its operator needs a value
+ * and there is none.
  */
 export interface ChannelRuleItem {
   readonly id?: string
@@ -158,8 +159,9 @@ const compiledRules = new WeakMap<
 
 /**
  * Returns the channel of a session. The first matching rule of the project decides or, if none matches, the built-in
- * rules, which return one of `CHANNEL_TYPES`. It takes about 2 us, and some milliseconds more once for each thread.
- * Rules add the cost of their patterns, which are compiled at the first call with the same list.
+ * rules, which return one of `CHANNEL_TYPES`. A call takes about 2 us. The first call in a thread takes some
+ * milliseconds more. Rules of the project add the cost of matching their patterns, which are compiled at the first call
+ * with the same list of rules.
  */
 export function channelTypeOf(
   inputs: ChannelInputs,

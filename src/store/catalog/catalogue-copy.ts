@@ -36,8 +36,8 @@ const FOREIGN =
 let proposed: Proposal | null = null
 
 /**
- * Returns the writes of the last transaction that this thread ran and rolled back, or null. Each proposal is returned
- * once.
+ * Returns the writes of the last transaction that this thread ran and rolled back. Returns null if there are none, or
+ * if an earlier call has already returned them.
  */
 export function takeProposal(): Proposal | null {
   const taken = proposed
@@ -46,8 +46,8 @@ export function takeProposal(): Proposal | null {
 }
 
 /**
- * Makes this thread propose its writes to the catalogue instead of committing them, until the returned function is
- * called. Call it before stores are opened.
+ * Until the returned function is called, the transactions of this thread that change the shared catalogue are rolled
+ * back instead of committed, and `takeProposal` returns their writes. Call `proposeWrites` before stores are opened.
  */
 export function proposeWrites(dataDir: string): () => void {
   captureWrites({
@@ -68,15 +68,16 @@ export function proposeWrites(dataDir: string): () => void {
 }
 
 /**
- * Returns the last write set that the catalogue of a data directory contains, as a position in the change log. Returns
- * null if the catalogue is not shared.
+ * Returns the position in the change log of the last write set that was applied to the catalogue of a data directory.
+ * Returns null if the catalogue is not shared.
  */
 export function readChangePlace(dataDir: string): ChangePlace | null {
   const copy = new StoredCatalogue(dataDir)
   try {
     return copy.place()
   } finally {
-    // `close` closes the environment before it returns. Its promise only waits for writes, and there were none.
+    // `close` closes the environment before it returns. The promise that `close` returns only waits for writes, and
+    // there were none, so it is not awaited.
     void copy.close()
   }
 }
@@ -115,8 +116,8 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   /**
-   * Throws `RangeError` if the set belongs to another position, and `OperatorError` if it writes to a table that this
-   * version lacks.
+   * Applies a write set, unless this copy already contains it. Throws `RangeError` if it is not the next one after the
+   * position of this copy, and `OperatorError` if it writes to a table that this version lacks.
    */
   apply({ place, changes, local }: PlacedChanges): void {
     this.#environment.write(() => {
@@ -133,8 +134,8 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   /**
-   * Replaces the shared part of the catalogue. Throws `OperatorError` if that would delete the catalogue of another
-   * organization, or if the whole copy has a table that this version lacks.
+   * Replaces the shared part of the catalogue. Throws `OperatorError` if the catalogue of this machine belongs to
+   * another organization and is neither new nor shared, or if the whole copy has a table that this version lacks.
    */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
@@ -204,7 +205,7 @@ export class StoredCatalogue implements CatalogueCopy {
   #put(writes: WriteSet): void {
     for (const { table, key, value } of writes) {
       const target = this.#environment.find(table)
-      // This version lacks the table. The catalogue of this machine can only continue with a version that has it.
+      // If this version lacks the table, no further changes can be applied until the machine is upgraded.
       if (target === undefined) {
         throw new OperatorError(
           `A newer version of Tenrec has written to the table ${table}. Upgrade this machine.`,

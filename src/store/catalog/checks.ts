@@ -12,8 +12,8 @@ export function demand(
 }
 
 /**
- * Throws a `ServiceError` if `count` has reached `countMax`. `names` is the plural noun that the error uses for the
- * records.
+ * Throws a `ServiceError` if there are already `countMax` records. The error calls the records `names`, for example
+ * `roles`.
  */
 export function demandRoom(count: number, countMax: number, names: string): void {
   demand(count < countMax, 'invalid_input', `There can be at most ${countMax} ${names}.`)

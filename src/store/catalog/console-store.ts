@@ -36,8 +36,8 @@ interface LoginCode {
 type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs' | 'identity'>
 
 /**
- * The members of a session that say how the user logged in. For a login link, all of them are null. For every other way
- * to log in, exactly one of them is not null.
+ * The members of a session that say how the user logged in. After a login with a login link, all of them are null.
+ * After any other login, exactly one of them is not null.
  */
 const NO_PROOF = { keyHash: null, passwordSetAtMs: null, identity: null }
 
@@ -66,8 +66,8 @@ export class ConsoleStore {
 
   /**
    * Begins a session. Returns false if the login code is unknown, used or expired, if the password was changed or the
-   * account was unlinked in the meantime, or if the user is inactive. Also removes ended sessions, and if the user has
-   * too many sessions, the one that was not used for the longest time.
+   * account was unlinked since it was checked, or if the user is inactive. Also removes ended sessions. If the user has
+   * too many sessions, removes the session that was not used for the longest time.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
@@ -88,8 +88,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Returns true if the account with which the user logged in is still linked to the user. It is an account at an
-   * identity provider. Costs one lookup.
+   * Returns whether the account at an identity provider with which the user logged in is still linked to the user.
+   * Costs one lookup.
    */
   isLinked({ userId, identity }: Pick<ConsoleSession, 'userId' | 'identity'>): boolean {
     const known = identity && identityByHash(this.#environment, identity.hash)
@@ -157,8 +157,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Checks the proof of a login. Returns the user, and the proof in the form in which the session stores it. Returns
-   * null if the proof is no longer valid.
+   * Checks the proof of a login. Returns the members of a session that name the user and the proof. Returns null if the
+   * proof is not valid any more.
    */
   #ownerOf(proof: SessionProof, atMs: number): Owner | null {
     if ('code' in proof) return this.#redeem(proof.code, atMs)
@@ -235,8 +235,8 @@ export class ConsoleStore {
 /** Decodes a session. The cast is right: the store wrote the record, and its checksum matches. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
-  // Sessions of older versions may lack `passwordSetAtMs` and `identity`, because these versions had no passwords or no
-  // linked accounts.
+  // Sessions from versions without passwords lack `passwordSetAtMs`. Sessions from versions without linked accounts
+  // lack `identity`.
   const { keyHash, passwordSetAtMs = null, identity = null } = session
   return {
     ...session,
@@ -246,7 +246,7 @@ function decodeSession(record: unknown): ConsoleSession {
   }
 }
 
-/** Returns the result of `read`. If `read` finds a damaged record, returns the result of `instead`. */
+/** Returns the result of `read` or, if `read` throws `DamagedRecordError`, the result of `instead`. */
 function sound<T>(read: () => T, instead: () => T): T {
   try {
     return read()

@@ -19,8 +19,8 @@ export class DefinitionStore {
   }
 
   /**
-   * Returns the deleted definitions of a project: the id of each definition, and the sequence number that the project's
-   * newest event had at the deletion. Only an event after that one creates the definition again.
+   * Returns the deleted definitions of a project: the id of each definition, and the sequence number of the newest
+   * event of the project at the time of the deletion. Only an event with a higher number creates the definition again.
    */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')

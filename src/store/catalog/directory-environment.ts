@@ -87,8 +87,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * The version number of the records in the header of this file. Every change of them raises it by one. Costs one
-   * read.
+   * The version number of the records that the header of this file lists. Every change of these records raises the
+   * number by one. Costs one read.
    */
   get version(): number {
     this.#environment.refresh()
@@ -109,7 +109,10 @@ export class DirectoryEnvironment {
     putRecord(this.table('state'), ORGANIZATION_KEY, organization)
   }
 
-  /** Returns the name of the cluster's warehouse, for which the receipts of erasures wait, or null if there is none. */
+  /**
+   * Returns the name of the cluster's warehouse, or null if there is none. The receipt of an erasure waits until the
+   * data is erased there too.
+   */
   warehouse(): string | null {
     const name = getRecord(this.table('state'), WAREHOUSE_KEY)
     return typeof name === 'string' ? name : null
@@ -163,7 +166,9 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** Runs a change of records that no thread caches. So it raises only the version number of the environment. */
+  /**
+   * Runs a change of records that no thread caches. Such a change raises only the version number of the environment.
+   */
   save<T>(action: () => T): T {
     return this.record(() => {
       const result = action()
@@ -173,8 +178,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Runs a change on which no flag decision depends. So it raises no version number. A call within another change joins
-   * the transaction of that change.
+   * Runs a change that affects no flag decision and no cache. Such a change raises no version number. A call within
+   * another change joins the transaction of that change.
    */
   record<T>(action: () => T): T {
     if (this.#isWriting) return action()
@@ -188,7 +193,8 @@ export class DirectoryEnvironment {
         return result
       })
     } catch (error) {
-      // If the commit has failed, it is unknown what was stored. Nothing may be written after that.
+      // If `action` is complete, the commit has failed. It is then unknown what was stored, so later changes are
+      // refused.
       this.#hasFailed = isComplete
       throw error
     } finally {

@@ -90,8 +90,8 @@ export class ExperimentStore {
   }
 
   /**
-   * Throws 400 if a change of a flag does not fit its experiments: if it would delete the flag of a running experiment,
-   * or rename a flag under whose key results are counted.
+   * Throws 400 if the experiments of a flag forbid a change of the flag: if the change deletes the flag of a running
+   * experiment, or renames a flag although results are counted under its key.
    */
   requireFlag(before: Flag, after: Flag): void {
     requireFlagOfExperiments(before, after, this.#tables.ofFlag(before))
@@ -150,8 +150,8 @@ export interface FlagWrites {
   /** Creates a flag from the body of a POST request. Throws 400. */
   create(body: JsonObject): Flag
   /**
-   * Changes a flag by the body of a PATCH request. The running experiments of the flag record the change. The
-   * experiment that causes the change, `causeId`, does not. Throws 400.
+   * Changes a flag by the body of a PATCH request. The running experiments of the flag record the change, except the
+   * experiment `causeId`, which causes it. Throws 400.
    */
   update(id: number, body: JsonObject, causeId: number | null): Flag
   /** Stores in the flag `id` which experiments use it. */
@@ -232,7 +232,10 @@ export class ExperimentWriter {
     }
   }
 
-  /** `flagBody` is the body that creates the flag. If it is null, the flag has the variants of the parameters. */
+  /**
+   * `flagBody` is the body of the request that creates the flag. If it is null, a new flag gets the variants in the
+   * parameters of the experiment. If a flag with the key exists already, the experiment uses that flag.
+   */
   #create(
     input: ExperimentDraft,
     flags: FlagWrites,
@@ -291,8 +294,8 @@ export class ExperimentWriter {
     demand(!source.isDeleted, 'not_found', UNKNOWN)
     const key = feature_flag_key ?? flagOf(source, flags).key
     const copy = duplicateOf(source, key, name ?? this.#nameOfCopy(source.fields.name))
-    // If a flag with this key exists already, the copy uses that flag with the variants that it has. The copy then
-    // names no variants of its own.
+    // If a flag with this key exists already, the copy of the experiment uses that flag and its variants. The copy must
+    // then name no variants itself.
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
@@ -319,7 +322,10 @@ export class ExperimentWriter {
     return this.#create(copy, flags, flag)
   }
 
-  /** Returns the saved metric with the name of a draft, or creates it. Throws 400 if it computes something else. */
+  /**
+   * Returns the saved metric that has the name of a draft, or creates it. Throws 400 if the existing metric has another
+   * query than the draft.
+   */
   #savedMetricLike(draft: SavedMetricDraft): SavedMetric {
     const wanted = draft.name.toLowerCase()
     const found = this.#tables.savedMetrics
@@ -502,10 +508,7 @@ export class ExperimentWriter {
     return found
   }
 
-  /**
-   * Returns the holdout with the number that a request contains, or null if it contains none. Throws 400
-   * `does_not_exist`.
-   */
+  /** Returns the holdout with the number `id` from a request, or null if `id` is null. Throws 400 `does_not_exist`. */
   #named(id: number | null): Holdout | null {
     return id === null
       ? null

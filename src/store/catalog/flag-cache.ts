@@ -63,8 +63,8 @@ export class ProjectFlags {
   }
 
   /**
-   * Replaces flags by their new state. A null removes the flag. Lists that `flags` returned earlier stay unchanged. The
-   * cost is that of copying the list once, and of making the changes.
+   * Replaces flags by their new state. Null as the new state removes the flag. Lists that `flags` returned earlier stay
+   * unchanged, because the list is copied once for each call.
    */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
     if (changes.size > FLAG_CHANGES_READ_MAX) {

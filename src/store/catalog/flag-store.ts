@@ -47,7 +47,8 @@ import type { SavedEnvironment } from './saved-table.ts'
 import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
 /**
- * The tables of dashboards to which a flag may refer. The first one contains dashboards that older versions created.
+ * The tables of dashboards to which a flag may refer. `flag_dashboards` contains dashboards that older versions
+ * created.
  */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
@@ -249,12 +250,12 @@ export class FlagStore {
   }
 
   /**
-   * Returns a function that checks a change of a flag against the experiments of its project. It sees the flags as they
-   * were at the last call of `flags`.
+   * Returns a function that checks whether the experiments of the project allow a change of a flag. The function uses
+   * the flags as they were at the last call of `flags`.
    */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // Only changes use the time, and experiments are only read here. So any time will do.
+    // The time 0 is never used: only changes need the time, and experiments are only read here.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)
@@ -404,7 +405,7 @@ export class FlagStore {
         return result
       })
     } catch (error) {
-      // If the commit has failed, it is unknown what was stored. Nothing may be written after that.
+      // If the commit has failed, it is unknown what was stored, so later changes are refused.
       this.#hasFailed = isComplete
       throw error
     }
@@ -513,8 +514,8 @@ interface FlagUpdate {
 }
 
 /**
- * Writes the records of one change of a project's flags, and gives them their numbers. Call `store` at the end. It
- * writes the last numbers.
+ * Writes the records of one change of a project's flags, and assigns change numbers and entry numbers. Call `store` at
+ * the end, which stores the last numbers that were assigned.
  */
 class ProjectChange {
   /** The flags of the project before the change. */
@@ -552,7 +553,7 @@ class ProjectChange {
   removeFlag(flag: Flag): void {
     this.#count(flag.id)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
-    // The rights to change a flag have no meaning without it, so they are removed with the flag; see role-store.ts.
+    // The rights of roles to change this flag are removed with the flag; see role-store.ts.
     const access = this.#environment.table('role_access')
     if (removeRange(access, keysOf(this.#projectId, flag.id)) > 0) {
       raiseCount(this.#environment.table('state'), 'directory')
@@ -620,7 +621,7 @@ function authorOf({ userId }: Actor): number | null {
   return userId === 0 ? null : userId
 }
 
-/** Throws 400 `unique` if a deleted flag must stay, because experiments still count results under its key. */
+/** Throws 400 `unique` if a deleted flag must not be removed, because experiments still count results under its key. */
 function requireUnused({ id, key, experiments = [] }: Flag): void {
   const [experiment] = experiments
   const detail = `The key \`${key}\` belongs to the deleted flag ${id}, which experiment ${experiment} uses. Choose another key, or delete the experiment.`

@@ -104,10 +104,10 @@ export class InviteStore {
   }
 
   /**
-   * Accepts an open invitation to this e-mail address and returns the new user. It needs no code, because an identity
-   * provider has confirmed the address. Returns null if there is no such invitation, or if the invitation gives limited
-   * rights: only a key can have limited rights, and a user who comes this way gets no key. Call it only within a
-   * change.
+   * Accepts an open invitation to this e-mail address and returns the new user. No code is needed, because an identity
+   * provider has confirmed the address. Returns null if there is no such invitation. Also returns null if the
+   * invitation gives limited rights, because only a key can have limited rights, and this user gets no key. Call it
+   * only within a change.
    */
   acceptFor(email: string, firstName: string): User | null {
     const invite = this.list().find((one) => asciiLowerCase(one.email) === email)
@@ -122,7 +122,8 @@ export class InviteStore {
   /**
    * Creates the invited user. If `passwordHash` is given, the user will log in with that password. Otherwise, the user
    * gets a key with the same rights as the key that created the invitation. Throws 400 `invalid_input` if
-   * `passwordHash` is given although that key had limited rights, because a password gives all rights of the user.
+   * `passwordHash` is given but the key that created the invitation had limited rights, because a password gives all
+   * rights of the user.
    */
   accept({ code, firstName, passwordHash }: InviteAcceptance): AcceptedInvite {
     return this.#environment.change(() => {
@@ -138,7 +139,8 @@ export class InviteStore {
       const made = this.#keys.create({
         label: 'Invitation',
         userId: user.id,
-        // A key from an older version may have scopes that are unknown now. They allow nothing, so they are left out.
+        // The invitation may contain scopes from an older version that are unknown now. Unknown scopes allow nothing,
+        // so they are left out.
         scopes: scopes.filter(isScope),
         ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
       })

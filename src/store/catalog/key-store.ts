@@ -178,8 +178,9 @@ export class KeyStore {
   }
 
   /**
-   * Throws 400 if the label, scopes, projects or user of a key are not valid. `scopesBefore` are the scopes that the
-   * key already has. They are not checked, because a key from an older version may have scopes that are unknown now.
+   * Throws 400 if the label, scopes or projects of a key are not valid. `scopesBefore` are the scopes that the key
+   * already has. These scopes are not checked, because a key from an older version may have scopes that are unknown
+   * now.
    */
   #checkRights(key: PersonalKey, scopesBefore: readonly string[] = []): void {
     const { label, scopes, projectIds } = key

@@ -6,8 +6,8 @@
  */
 export const AUDIT_ENTRIES_MAX = 100_000
 /**
- * The largest number of bytes of keys and values in one part of a complete catalogue, unless a single value is larger.
- * The rest goes into the next part.
+ * The number of bytes of keys and values after which a part of a complete copy of the catalogue ends. The record that
+ * exceeds this number is the last one of the part.
  */
 export const CATALOGUE_PART_BYTES_MAX = 512 * 1024
 /**
@@ -22,14 +22,14 @@ export const FLAG_CHANGES_READ_MAX = 128
  */
 export const FLAGS_MAX = 10_000
 /**
- * The largest number of UTF-16 units of JSON in the filters of all flags of a project, because they are in memory. More
- * are answered 400 `invalid_input`.
+ * The largest number of UTF-16 units of JSON in the filters of all flags of a project. All filters are kept in memory.
+ * More units are answered 400 `invalid_input`.
  * @user Flags
  */
 export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
 /**
- * The approximate number of UTF-16 units of JSON on one page of experiments. The page ends there, but not before its
- * first row, and `next` leads to the rest.
+ * The approximate number of UTF-16 units of JSON on one page of experiments. A page always has at least one row, and
+ * `next` leads to the rest.
  * @user Experiments
  */
 export const PAGE_EXPERIMENTS_UNITS_MAX = 256 * 1024

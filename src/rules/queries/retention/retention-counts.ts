@@ -1,6 +1,7 @@
 /**
- * Finds the actors in each row of a retention table, and the columns in which each actor returned. It processes the
- * bits of 32 actors at a time. Source: docs/compatibility/queries.md, "RetentionQuery".
+ * Finds the actors that are counted in each cell of a retention table. A row is the period of an actor's target event,
+ * and a column is the number of periods until the actor returned. The bits of 32 actors are processed at a time.
+ * Source: docs/compatibility/queries.md, "RetentionQuery".
  */
 import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
@@ -20,10 +21,7 @@ const BARE_TARGET = 2
 export interface RetentionEvents extends ActorEvents {
   /** The number of actors. */
   readonly actorCount: number
-  /**
-   * The numbers of those actors that had a target event before the first row. The list may contain 0, which stands for
-   * nobody.
-   */
+  /** The numbers of the actors that had a target event before the first row. A 0 in the list stands for no actor. */
   readonly earlier: Uint32Array
 }
 
@@ -93,9 +91,10 @@ export function compareRows(
 }
 
 /**
- * Returns the first target event of each actor. Its series mask is 0 if the actor is counted in no row, because the
- * actor has no target event in the rows, or had one before them. For `retention_first_ever_occurrence`, the actor is
- * also counted in no row if an earlier event has the target's name, but does not pass its filters.
+ * Returns the first target event of each actor. The series mask of the event is 0 if the actor is counted in no row.
+ * This is the case if the actor has no target event within the rows, or has one before the first row. For
+ * `retention_first_ever_occurrence`, it is also the case if the actor has an earlier event with the target's name that
+ * does not pass the target's filters.
  */
 function firstEvents(
   { type }: RetentionPlan,

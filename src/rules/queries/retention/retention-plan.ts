@@ -37,7 +37,7 @@ export interface RetentionPlan {
   /** The target and the returning series, as they were requested. */
   readonly entities: readonly [target: QuerySeries, returning: QuerySeries]
   readonly target: SeriesMatch
-  /** The returning events. Null means that the events of the target count. */
+  /** The events that count as a return. Null means that these are the target events themselves. */
   readonly returning: SeriesMatch | null
   readonly filter: FilterGroup | null
   readonly type: (typeof TYPES)[number]

@@ -39,7 +39,10 @@ type RetentionTables = ReadonlyMap<string, Float64Array>
 /** For each period, the bits of the distinct ids with target events, and the bits of those with returning events. */
 type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 
-/** The result for a part of the events: tables for a part by persons, or bits for a part by segments. */
+/**
+ * The result for a part of the events. The result is tables if the events are divided by persons, and bits if they are
+ * divided by segments.
+ */
 type RetentionPart = RetentionTables | RetentionBits
 
 /** The kind for retention. */
@@ -51,7 +54,7 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
     return isByBits && rows > 0 && areBitsSmall(2 * rows, lastDistinctId) ? 'segments' : 'persons'
   },
 
-  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
+  // `page` reads the owners of distinct ids. They can change, but `page` must see them as they were for the parts.
   isOfOneState: () => true,
   plan: readRetention,
   rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),

@@ -91,7 +91,7 @@ function wholeSplit(
   return { label, numbers, events: { ...columns, actors, ...found } }
 }
 
-/** Splits the events by the breakdown value, which is the last value of each scan. */
+/** Splits the events by their breakdown value, which is the last of the values that the scan reads for each event. */
 function* valueSplits(
   { columns, earlier }: FoundEvents,
   property: BreakdownProperty,
@@ -126,7 +126,7 @@ function* valueSplits(
   }
 }
 
-/** Returns the rows of the breakdown value at an index of `keys`, or none for -1. */
+/** Returns the rows of the breakdown value at the index `place` of `keys`. For the index -1, there are no rows. */
 function rowsAt({ starts, rows }: ActorRows, place: number): Uint32Array {
   return place < 0 ? rows.subarray(0, 0) : rows.subarray(starts[place], starts[place + 1])
 }

@@ -55,8 +55,8 @@ export function retentionUrls(
     const last = row + column
     if (column > 0 && (isCumulative || test.value > 1 || last >= plan.rows)) return null
     const lastMs = periods.startMs(last)
-    // The persons route assumes that all hours have the same length. There is no URL if an hour in between is shorter
-    // or longer.
+    // The persons route assumes that all hours have the same length. So there is no URL if an hour from the row's
+    // period to the column's period is shorter or longer, for example because the clocks change.
     const spanMs = periods.startMs(last + 1) - periods.startMs(row)
     const isByClock =
       spanMs === (column + 1) * HOUR_MS && periods.startMs(last + 1) - lastMs === HOUR_MS

@@ -30,8 +30,8 @@ export interface FoundActor {
 /** A column that is selected or that rows are ordered by. `type` is the type of its values in answers. */
 export type ActorColumn =
   /**
-   * A value that a list of `QueryActors` contains for each actor. If the value is itself a list, the column may be its
-   * length.
+   * A value from a list of `QueryActors`, which contains one value for each actor. If `isLength` is true and the value
+   * is itself a list, the column shows the length of the value.
    */
   | {
       readonly from: 'source'
@@ -102,8 +102,8 @@ function columnIn(
 }
 
 /**
- * Throws 400 `invalid_query` for a column that the source of actors does not contain. `actors` is null if the query
- * lists all persons.
+ * Throws 400 `invalid_query` if the query in `source`, which finds the actors, does not provide the column. `actors` is
+ * null if the query has no source and lists all persons.
  */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return

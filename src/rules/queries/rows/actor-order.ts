@@ -1,7 +1,7 @@
 /**
  * Yields the actors of an ActorsQuery in order and reads each actor only when it is needed. If there are few actors,
- * all of them are read and sorted. If there are many persons, an index or the source of actors decides which ones come
- * first, and only these are read.
+ * all of them are read and sorted. If there are many persons, the order comes from an index or from values of the query
+ * in `source`, and only the persons that come first are read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../../base/limits.ts'
@@ -16,13 +16,13 @@ import { compareDirected } from './row-order.ts'
 /** The loops over actors check the time limit of the query once for this number of actors. */
 const CHECK_EVERY = 128
 /**
- * If `actors` contains more persons than this, they are read in the order of the index of `created_at`. Otherwise all
- * of them are read and sorted.
+ * For an order by `created_at`: if `actors` contains more persons than this, they are read in the order of the index of
+ * `created_at`. Otherwise all of them are read and sorted.
  */
 const SORTED_BEFORE_WALK = 10_000
 /**
- * The spare room in the list of `firstPlaces`. The list holds twice the wanted number of actors plus this number. When
- * the list is full, it is sorted and cut to the wanted number.
+ * The extra capacity of the list in `firstPlaces`. The capacity is twice the wanted number of actors plus this number.
+ * When the list is full, it is sorted and cut to the wanted number.
  */
 const GATHERED_MORE = 1024
 
@@ -34,8 +34,8 @@ export interface ActorOrder {
 
 /**
  * Yields actors in order, and null for an actor that no longer exists. If `actors` is null, all persons are used.
- * `countMax` is the number of actors that the caller needs. Throws 400 `query_too_large` if there are more than can be
- * sorted, and the same errors as `EventScanner.checkLimits`.
+ * `countMax` is the number of actors that the caller needs. Throws 400 `query_too_large` if there are too many actors
+ * to sort, and the same errors as `EventScanner.checkLimits`.
  */
 export function* orderedActors(
   order: readonly ActorOrder[],
@@ -151,8 +151,8 @@ function sortedPlaces(
 }
 
 /**
- * Returns the value of a column that is known without reading the actor. For the id of a person, it is the first bits
- * of its uuid as a number.
+ * Returns the value by which an actor is ordered, without reading the actor. For the id of a person, the value is the
+ * first bits of the person's uuid as a number.
  */
 function knownValue(
   column: ActorColumn,

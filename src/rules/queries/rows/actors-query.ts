@@ -35,8 +35,8 @@ import { type ActorOrder, orderedActors } from './actor-order.ts'
 
 const SELECT_DEFAULT = ['person', 'id', 'person.$delete']
 /**
- * The kinds of queries that ask for the actors behind one number of another query. The value is the kind that the other
- * query must have. Null means any kind that can list actors.
+ * The kinds of queries that ask for the actors behind one number of another query. For each kind, the value is the kind
+ * that the other query must have. Null means that the other query may have any kind that can list actors.
  */
 const PICKS: Readonly<Record<string, string | null>> = {
   InsightActorsQuery: null,
@@ -58,7 +58,7 @@ interface ActorsPlan {
   readonly source: ActorsSource | null
 }
 
-/** The query whose actors are listed. `pick` says which of its numbers is meant. */
+/** The query whose actors are listed. `pick` selects the number of its result whose actors are listed. */
 interface ActorsSource {
   readonly query: unknown
   readonly plan: unknown
@@ -124,8 +124,8 @@ export function actorsQuery(
 }
 
 /**
- * Reads the order of the rows. The default is the newest first if `created_at` is selected, and otherwise the first
- * column. Ties are decided by the id.
+ * Reads the order of the rows. By default, rows are ordered by `created_at`, newest first, if that column is selected,
+ * and otherwise by the first column. Rows that are equal are ordered by id.
  */
 function readOrder(query: QueryFields, columns: readonly ActorColumn[]): readonly ActorOrder[] {
   const order = query.texts('orderBy').flatMap((text, index) =>
@@ -193,8 +193,8 @@ function unsupported(attr: string, what: string): ServiceError {
 }
 
 /**
- * Calls `find`, which calls the `actors` method of a kind, and turns every 400 into the error of an invalid query.
- * Returns null if the kind has no such method.
+ * Returns the result of `find`, which calls the method `actors` of a query kind. Returns null if the kind has no such
+ * method. Every 400 that `find` throws becomes the error of an invalid query.
  */
 function actorsOf(find: () => QueryActors | undefined): QueryActors | null {
   try {

@@ -21,7 +21,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 /**
  * Returns the name after `properties`: `.name`, `."any name"`, `` .`any name` `` or `['any name']`. Returns null for
- * any other text, also for a name that begins with `"` or a backtick and does not end with it.
+ * any other text, for example if a name begins with `"` or a backtick but does not end with the same character.
  */
 export function propertyName(text: string): string | null {
   if (text.startsWith('[')) {
@@ -46,7 +46,7 @@ export function withoutLabel(text: string): string {
   return text.trim()
 }
 
-/** Returns the texts between those commas that are outside of brackets and quotes. */
+/** Splits a text at its commas, except at commas within brackets or quotes. */
 export function partsOf(list: string): readonly string[] {
   const parts: string[] = []
   let depth = 0
@@ -77,8 +77,8 @@ function* placesOutside(text: string): Generator<number> {
 }
 
 /**
- * Returns the text between quotes. Returns null if the text is not in quotes from its first to its last character, or
- * if nothing is between them.
+ * Returns the text between quotes. Returns null if the quotes do not enclose the whole text, or if there is nothing
+ * between them.
  */
 function unquoted(text: string): string | null {
   QUOTED.lastIndex = 0

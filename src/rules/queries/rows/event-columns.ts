@@ -87,7 +87,10 @@ export function columnOf(column: EventColumn, event: EventView, projectId: numbe
   }
 }
 
-/** Returns the values that a scan can read for a column. Returns null if the column needs more than a scan can read. */
+/**
+ * Returns the values that a scan must read to compute a column. Returns null if the column needs values that a scan
+ * cannot read.
+ */
 export function scannedValues(column: EventColumn): readonly ValueRequest[] | null {
   switch (column.kind) {
     case 'property':
@@ -119,7 +122,7 @@ export function columnType({ kind, name }: EventColumn): string {
   return kind === 'field' ? 'String' : 'Nullable(String)'
 }
 
-/** Returns whether a column has a value. Null and missing values do not count. */
+/** Returns false for null and for a missing value. */
 export function isValue(value: unknown): boolean {
   return value !== null && value !== undefined
 }

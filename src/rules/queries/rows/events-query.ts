@@ -57,8 +57,8 @@ export interface EventsPlan {
 }
 
 /**
- * A row before its columns are read. A row that counts events stands for `count` events, and its `keys` are the values
- * of its columns.
+ * A row before its columns are read. In a query with `count()`, a row stands for `count` events, and `keys` are the
+ * values of its other columns.
  */
 interface FoundRow {
   readonly sequence: number
@@ -145,7 +145,7 @@ function orderOf(
 
 const TIMESTAMP: EventColumn = { kind: 'field', name: 'timestamp', columns: [] }
 
-/** Returns the range between `after` and `before`, without these two moments themselves. Nothing is rounded. */
+/** Returns the range between `after` and `before`. Both moments are excluded, and neither is rounded. */
 function rangeOf(query: QueryFields, { timezone, nowMs }: QueryContext) {
   const moment = (name: string, text: string): number => {
     const date = readDate(text, timezone, nowMs)
@@ -216,7 +216,8 @@ function isTimestamp({ kind, name }: EventColumn): boolean {
 
 /**
  * Returns a function that returns the values by which a row is ordered or grouped. If the scan can read all of these
- * values, they come from the scan. Otherwise every event is read. Throws 400 `query_too_large` if these are too many.
+ * values, they come from the scan. Otherwise every event is read. Throws 400 `query_too_large` if too many events would
+ * have to be read.
  */
 function keysReader(
   keys: readonly EventColumn[],

@@ -1,17 +1,18 @@
 /**
- * Counts, for each bucket, the actors that are active in it. A measure counts an actor in every period in which it had
- * events, only in the first of them, or in every bucket whose window of days contains one of them.
+ * Counts, for each bucket, the actors that are active in it. The measure decides in which buckets an actor is active:
+ * in every period in which the actor had events, only in the first of these periods, or in every bucket whose window of
+ * days contains one of these periods.
  */
 import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 
-/** Counts the actors of one breakdown value after the other. `endCell` ends a value. */
+/** Counts the actors of one breakdown value after the other. Call `endCell` after the last actor of each value. */
 export class ActorCounts {
   readonly #span: Span
   readonly #isOnce: boolean
   readonly #tally: TallyBuilder
   /**
-   * For each period, the number of active actors minus that number in the period before. Empty if the measure has no
+   * For each period, the change of the number of active actors since the period before. Empty if the measure has no
    * window.
    */
   readonly #changes: Int32Array
@@ -57,8 +58,8 @@ export class ActorCounts {
   }
 
   /**
-   * Marks an actor as active in each of its periods and the following ones, `length` periods in all. Overlapping
-   * periods count once.
+   * Marks an actor as active for `length` periods from each of its periods on. For example, if `length` is 3, an actor
+   * with events in the periods 1 and 2 is active in the periods 1 to 4. Each period counts once.
    */
   #addActive(periods: readonly number[], length: number): void {
     const changes = this.#changes

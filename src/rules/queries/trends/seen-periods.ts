@@ -3,7 +3,10 @@
  * of each actor.
  */
 
-/** The largest number of bits for an actor. With more periods, sorting the events by actor needs less memory. */
+/**
+ * The largest number of periods for which bits are used. With more periods, sorting the events by actor needs less
+ * memory than bits.
+ */
 const FEW_PERIODS = 128
 
 /** The periods by actor. */

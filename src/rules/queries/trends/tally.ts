@@ -8,8 +8,8 @@ import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import type { Reducer } from './trend-measures.ts'
 
 /**
- * A breakdown value. It has a text for each property, or null if the event does not have the property. Empty without a
- * breakdown.
+ * A breakdown value: for each property of the breakdown, the text of its value, or null if the event does not have the
+ * property. The list is empty without a breakdown.
  */
 export type CellValue = readonly (string | null)[]
 
@@ -72,8 +72,8 @@ export class TallyBuilder {
   }
 
   /**
-   * Adds a number to a bucket of the current cell. For all reducers except quantiles, it may also be the result of
-   * `times` numbers.
+   * Adds a number to a bucket of the current cell. Except for quantiles, `number` may also be the sum, minimum or
+   * maximum of `times` numbers. `rest` is the rounding error of a sum.
    */
   add(bucket: number, number: number, times = 1, rest = 0): void {
     const before = this.#counts[bucket] ?? 0

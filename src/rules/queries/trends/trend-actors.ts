@@ -71,7 +71,7 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
 
 const DISTINCT_ID: ValueRequest = { kind: 'distinct_id' }
 
-/** Returns, for each actor, the different distinct ids with which its events were sent, in the order of the scan. */
+/** Returns, for each actor, the distinct ids of its events, without duplicates and in the order of the scan. */
 function distinctIdsOf({ keys, starts, rows }: ActorRows, { columns }: TrendRows) {
   const column = columns.values.at(-1)
   return Array.from(keys, (_, actor) => {
@@ -121,8 +121,8 @@ const NOTHING = [0, -1] as const
 function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRange): number {
   if (interval === 'minute') return startMs + MINUTE_MS
   if (interval === 'hour') {
-    // If clocks change by a part of an hour, the start of a bucket may lie within an hour. The bucket then ends one
-    // hour after its start.
+    // If the clocks change by a part of an hour, for example by 30 minutes, a bucket may not begin at a full hour. Such
+    // a bucket ends one hour after its start.
     const isStart = hourStart(startMs, timezone) === startMs
     const rules = bucketRules({ interval, timezone })
     return isStart ? shiftedPeriodStart(startMs, 1, rules) : startMs + HOUR_MS

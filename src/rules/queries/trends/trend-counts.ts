@@ -1,6 +1,6 @@
 /**
  * Counts the events of a series into a tally, one breakdown value after the other. For measures that distinguish
- * actors, it also works actor by actor.
+ * actors, the events of a breakdown value are counted actor by actor.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
@@ -47,8 +47,8 @@ export function tallyOf(
 }
 
 /**
- * Returns whether a measure counts events or their numbers, regardless of their owners. Events of deleted persons then
- * count too.
+ * Returns whether a measure counts events, or numbers in events, regardless of the persons that own the events. Such a
+ * measure also counts the events of deleted persons.
  */
 function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
@@ -164,7 +164,7 @@ class RowCounter {
     this.#tally.endCell(value)
   }
 
-  /** Sets the bits of the periods in which the rows have events, and returns the actors that had no bit before. */
+  /** Sets, for the actor of each row, the bit of the period of the row. Returns the actors that had no bit before. */
   #see(
     order: Uint32Array | null,
     start: number,
@@ -181,8 +181,8 @@ class RowCounter {
       const period = this.#buckets[row] ?? 0
       const place = actor * wordsEach + (period >>> 5)
       const before = words[place] ?? 0
-      // If an actor has several words of bits, it may be returned twice. The second time its bits are already cleared,
-      // so nothing is counted.
+      // An actor with several words of bits may be in `met` twice. That is harmless: counting an actor clears its bits,
+      // so the second time nothing is counted.
       if (before === 0) met.push(actor)
       words[place] = before | (1 << (period & 31))
     }
@@ -269,7 +269,10 @@ class RowCounter {
 
 /** The rows of one breakdown value. */
 interface CellRows {
-  /** The row numbers in order. If it is null, the rows are the numbers from `start` to before `end` themselves. */
+  /**
+   * The list that contains the row numbers from position `start` to before `end`. If it is null, `start` and `end` are
+   * row numbers themselves.
+   */
   readonly order: Uint32Array | null
   readonly start: number
   readonly end: number

@@ -46,9 +46,9 @@ interface RankedValue extends FoundValue {
 }
 
 /**
- * Returns the lines of a formula in each range. All series and ranges show the same breakdown values: those for which
- * the formula is largest. If each series chose its own values, a value might be missing in one series, and the formula
- * would count it as 0 there. Throws the same errors as `EventScanner.checkLimits`.
+ * Returns the lines of a formula in each range. All series and ranges show the same breakdown values: the values with
+ * the largest results of the formula. If each series chose its own values, a value might be missing in one series, and
+ * the formula would use 0 for that series. Throws the same errors as `EventScanner.checkLimits`.
  */
 export function formulaLines(
   plan: TrendsPlan,
@@ -154,8 +154,8 @@ class FormulaReader {
   }
 
   /**
-   * Returns the numbers of the formula for one value, given its cell in each series. They are valid until the next
-   * call.
+   * Returns the results of the formula for one breakdown value, given the cell of the value in each series. The list is
+   * valid until the next call.
    */
   dataOf(cells: readonly (number | undefined)[]): Float64Array {
     return this.#combined(
@@ -166,7 +166,10 @@ class FormulaReader {
     )
   }
 
-  /** Returns the numbers of the formula over the sums of several values. */
+  /**
+   * Adds up the numbers of several breakdown values in each series, and returns the results of the formula for these
+   * sums.
+   */
   dataOfOthers(others: readonly (readonly (number | undefined)[])[], pace: PacedLimits) {
     const sums = this.#readers.map(() => new Float64Array(this.#zeros.length))
     for (const cells of others) {

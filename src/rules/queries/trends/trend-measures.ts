@@ -5,15 +5,15 @@ import type { ValueRequest } from '../../analytics/event-columns.ts'
 import type { Interval } from '../../analytics/periods.ts'
 import type { QueryFields } from '../query-fields.ts'
 
-/** The way in which many numbers become one. A number from 0 to 1 means that quantile. */
+/** The way in which many numbers become one. A number from 0 to 1 is a quantile, for example 0.5 for the median. */
 export type Reducer = 'count' | 'sum' | 'avg' | 'min' | 'max' | number
 
 /** What is measured in each bucket of a series. */
 export type Measure =
   | { readonly of: 'events' }
   /**
-   * Counts the first event of each person. If `isByName` is true, it is the first event with the name, and it counts
-   * only if it passes all filters. Otherwise it is the first event that passes all filters.
+   * Counts the first event of each person. If `isByName` is true, this is the first event with the name of the series,
+   * and the event counts only if it passes all filters. Otherwise it is the first event that passes all filters.
    */
   | { readonly of: 'first_events'; readonly isByName: boolean }
   /** Computes one number from the numbers of a property, each multiplied by `factor`. */
@@ -25,8 +25,8 @@ export type Measure =
     }
   /**
    * Counts different persons (`actor` is null), groups or sessions. If `activeDays` is a number, an actor counts in a
-   * bucket if it had an event within this number of days up to the bucket. If it is null, an actor counts only in the
-   * buckets in which it had events.
+   * bucket if it had an event within this number of days up to the bucket. If `activeDays` is null, an actor counts
+   * only in the buckets in which it had events.
    */
   | {
       readonly of: 'actors'

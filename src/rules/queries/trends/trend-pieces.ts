@@ -1,6 +1,6 @@
 /**
- * Counts the events of a series chunk by chunk, in a table with a count for each breakdown value and bucket. It covers
- * most trends, and stores nothing for a single event.
+ * Counts the events of a series chunk by chunk, in a table with a count for each breakdown value and bucket. Most
+ * trends can be counted in this way, which needs no memory for single events.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
@@ -15,20 +15,21 @@ import type { Span } from './trend-spans.ts'
 import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 
 /**
- * The key of a pair in `#numberOfPair` is the number of the shorter combination times this factor, plus the index of
- * the text. No property has as many texts as this factor, so different pairs have different keys.
+ * In `#numberOfPair` of `SplitColumn`, the key of a pair is the number of its shorter combination times this factor,
+ * plus the index of its text. No property has as many texts as this factor, so different pairs have different keys.
  */
 const PAIR_FACTOR = 2 ** 26
 /**
- * If a table of all pairs has at most this many entries, the numbers of pairs are looked up in an array instead of a
- * map. The array is cleared for each chunk of some thousand events.
+ * If there are at most this many possible pairs, the numbers of pairs are looked up in an array instead of a map. The
+ * limit is small because the array is cleared for each chunk, which has only some thousand events.
  */
 const COUNTED_IN_ARRAY = 4096
 
 /**
  * Adds the events of a series to a tally. `value` is the breakdown value of all events if the breakdown has no
- * properties. Returns false without adding anything if another method is needed: for bins, which depend on all events,
- * or if there are too many values. Throws the same errors as `EventScanner.scan`.
+ * properties. Returns false without adding anything if the events cannot be counted chunk by chunk: if the breakdown
+ * has bins, whose bounds depend on all events, or if there are too many breakdown values. Throws the same errors as
+ * `EventScanner.scan`.
  */
 export function countChunks(
   plan: TrendsPlan,
@@ -103,8 +104,9 @@ class CellNumbers {
 const NOTHING_SPLIT: readonly CellValue[] = [[]]
 
 /**
- * Assigns numbers to the combinations of the values of the first properties, up to and including one property. Such a
- * combination consists of a shorter combination (of the properties before this one) and a text of this property.
+ * Assigns numbers to the combinations of values of the properties up to and including one property. Such a combination
+ * is a pair: a shorter combination, of the properties before this one, and a text of this property. For example, the
+ * pair of (Firefox) and NL is the combination (Firefox, NL).
  */
 class SplitColumn {
   /** The combinations. The index of a combination is its number. */
@@ -120,8 +122,8 @@ class SplitColumn {
    */
   readonly #numberOfPair = new Map<number, number>()
   /**
-   * The numbers of pairs that occur in the current chunk. Looking them up in this array is faster than in the map. An
-   * entry is the number plus one; 0 means that the pair has not occurred yet.
+   * For each pair, its number plus one, or 0 if the pair has not occurred in the current chunk yet. Looking up a number
+   * here is faster than in the map.
    */
   #numbersOfPairs = new Uint32Array(0)
   /** The memory of the result of `numbersOf`. The next call reuses it. */
@@ -147,7 +149,8 @@ class SplitColumn {
     const textOfId = this.#textOfId
     if (this.#numbers.length < count) this.#numbers = new Uint32Array(count)
     const numbers = this.#numbers
-    // The number of texts may have grown since the last call, so the index of a pair may have changed.
+    // The index of a pair depends on the number of texts, which may have grown since the last call. So the array of
+    // pairs is cleared for each call.
     const width = this.#texts.length
     const isSmall = width * shorterValues.length <= COUNTED_IN_ARRAY
     const numberOfPair = isSmall ? this.#emptyPairs(width * shorterValues.length) : null

@@ -46,7 +46,8 @@ export interface RowsWish {
 
 /**
  * Scans the events of a series. A second call with the same arguments finds the same rows in the same order. If `last`
- * is given, it is read as one more value after all others. Throws the same errors as `EventScanner.scan`.
+ * is given, the scan also reads this value, and its column is the last one of `columns.values`. Throws the same errors
+ * as `EventScanner.scan`.
  */
 export function scanRows(
   plan: TrendsPlan,
@@ -70,8 +71,8 @@ export function scanRows(
       wanted?.kind === 'group_key' && hasBins ? columns.values[properties.length] : undefined
     return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
-  // The first series finds the first event with the name. The mask shows whether this event also belongs to the second
-  // series, which has all filters.
+  // If `isByName` is true, there are two series. The first one finds all events with the name, and the second one only
+  // the events that also pass all filters. The mask of an event shows whether it belongs to the second one.
   const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
   const series: readonly SeriesMatch[] = measure.isByName
     ? [{ ...match, filter: null }, passing]
@@ -106,7 +107,10 @@ export function bucketsOfRows(
   return buckets
 }
 
-/** Returns the rows whose event belongs to a group. Events without a group must not affect the bounds of the bins. */
+/**
+ * Returns the rows whose event belongs to a group. The other rows are left out, because events without a group must not
+ * affect the bounds of the bins.
+ */
 function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
   const hasText = values.map((value) => propertyText(value ?? '') !== '')
   return Uint32Array.from(ids.keys()).filter((row) => hasText[ids[row] ?? 0] === true)
@@ -237,8 +241,8 @@ function numbered(texts: readonly (string | null)[]): {
 }
 
 /**
- * Returns the actor of each row: the person, or the measured value. It is 0 for rows that are left out. Events without
- * a session all belong to one session; events without a group belong to no group.
+ * Returns the number of the actor of each row: a person, or a session or group from the measured values. Rows with the
+ * number 0 are left out. All events without a session count as one session. Events without a group are left out.
  */
 export function actorsOfRows(
   { columns, measured }: TrendRows,

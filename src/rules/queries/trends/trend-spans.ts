@@ -1,6 +1,7 @@
 /**
- * Determines which events a measure reads for the buckets of a range, and the bucket of each event. For persons that
- * were active within some days up to a bucket, it divides time into days or hours that begin before the range.
+ * Determines which events a measure reads for the buckets of a range, and the bucket of each event. A measure of
+ * persons that were active within some days up to a bucket also reads events before the range, and divides them into
+ * days or hours.
  */
 import { addDays, endMomentOf, wallOf } from '../../../base/time-zone.ts'
 import { Periods, periodStart, shiftedPeriodStart } from '../../analytics/periods.ts'
@@ -22,9 +23,9 @@ export interface Span {
   readonly window: ActiveWindow | null
 }
 
-/** How the buckets of active persons are computed from days or hours. */
+/** For each bucket, the days or hours in which a person must have been active to count in the bucket. */
 export interface ActiveWindow {
-  /** The number of periods whose actors are counted in a bucket, including the last one. */
+  /** The number of consecutive periods (days or hours) whose actors are counted in a bucket. */
   readonly length: number
   /** For each bucket, the last of these periods. */
   readonly lastPeriods: Uint32Array

@@ -45,8 +45,8 @@ export function trendUrls(
 }
 
 /**
- * Returns, for each bucket, the time range of the events whose actors are counted. The list is empty if the measure
- * counts something else than persons or groups.
+ * Returns, for each bucket, the time range of the events whose actors are counted. The list is empty if a number does
+ * not count the persons or groups of one time range, for example if it is an average of several buckets.
  */
 function countedRanges(
   plan: TrendsPlan,

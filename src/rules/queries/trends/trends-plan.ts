@@ -45,7 +45,7 @@ export interface TrendFormula {
 
 /** A query after it was read. Plain data that may cross threads. */
 export interface TrendsPlan {
-  /** All series that were sent, because the letters in formulas count all of them. */
+  /** All series of the request, even if their action does not exist, because each series has a letter in formulas. */
   readonly series: readonly TrendSeries[]
   /** The requested range, and the comparison range if there is one. */
   readonly ranges: readonly QueryRange[]
@@ -61,7 +61,10 @@ export interface TrendsPlan {
   readonly hasPersonsUrls: boolean
 }
 
-/** Returns whether actors count only in their first bucket, because each number includes the numbers before it. */
+/**
+ * Returns whether an actor counts only in its first bucket. This is so in a cumulative chart, where each number
+ * includes the numbers before it and would otherwise count the actor again.
+ */
 export function isCountedOnce(
   { isCumulative }: Pick<TrendsPlan, 'isCumulative'>,
   measure: Measure,

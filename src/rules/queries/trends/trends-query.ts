@@ -28,8 +28,8 @@ import { spanOf } from './trend-spans.ts'
 import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /**
- * The result of a part, for each range and each series. If the events are divided by segments, the result of a series
- * that counts persons is the bits of the active distinct ids in each bucket.
+ * The result for a part of the events, for each range and each series. If the events are divided by segments, a series
+ * that counts persons has the bits of the active distinct ids of each bucket instead of a tally.
  */
 export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
 
@@ -52,7 +52,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     return areBits ? 'segments' : 'persons'
   },
 
-  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
+  // `page` reads the owners of distinct ids. They can change, but `page` must see them as they were for the parts.
   isOfOneState: (plan) => plan.series.some((series) => isByBits(plan, series)),
 
   plan: readTrends,
@@ -161,8 +161,8 @@ function checkNumbers(
 }
 
 /**
- * Returns whether a series counts different persons and can be computed from bits: it has no breakdown, and a window of
- * active days has few periods.
+ * Returns whether a series can be computed from bits. It must count different persons without a breakdown. If it has a
+ * window of active days, the buckets must need few periods.
  */
 function isByBits(plan: TrendsPlan, { measure }: TrendSeries): boolean {
   if (plan.breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false

@@ -81,7 +81,10 @@ export function breakdownRequests(name: BreakdownName) {
   return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
 }
 
-/** Returns the value of each event from the columns of `breakdownRequests`. 0 means that it has none. */
+/**
+ * Returns the breakdown value of each event, computed from the columns that `breakdownRequests` requests. An event with
+ * the id 0 has no value.
+ */
 export function breakdownColumn(
   name: BreakdownName,
   columns: readonly ValueColumn[],

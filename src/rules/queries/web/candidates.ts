@@ -29,8 +29,8 @@ export const CURRENT = 1
 /** The bit of the comparison range. */
 export const PREVIOUS = 2
 /**
- * For each operator listed here, whether an event passes if it does not have the property. For any other operator, the
- * filter itself decides.
+ * For each operator listed here, whether a session without the property passes the filter. For any other operator, the
+ * test of the filter decides.
  */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   exact: false,
@@ -99,7 +99,8 @@ export class WebEvents {
 
   /** Returns the events that a table counts. */
   candidates({ series, filters, isByStart }: RowWish): Candidates {
-    // The sessions are read first, because this also decodes columns that `#rows` needs, while the segments are open.
+    // The sessions are read before the rows. Reading them also decodes columns that `#rows` needs, which is cheaper
+    // while the segments are open.
     const ofSessions = this.#rangesOfSessions(filters, isByStart)
     const rows = this.#rows(series, filters)
     const ranges = new Uint8Array(rows.count)
@@ -111,8 +112,8 @@ export class WebEvents {
   }
 
   /**
-   * Returns columns of values for the events of `rows`. Their entries are in the order of arrival, not in the order of
-   * the rows.
+   * Returns columns of values for the events of the rows. The entries of a column are in the order in which the events
+   * arrived, not in the order of the rows.
    */
   valuesOf({ sequences }: WebRows, values: readonly ValueRequest[]): readonly ValueColumn[] {
     const { context, scanner } = this.shard
@@ -166,7 +167,7 @@ export class WebEvents {
     const { timesMs } = first
     for (let session = 0; session < size; session++) {
       if (tests.length > 0 && !tests.every((test) => test(session))) continue
-      // NaN if there is no session with this number. Then the comparisons below are false.
+      // The time is NaN if there is no session with this number. Then all comparisons below are false.
       const startMs = timesMs[session] ?? 0
       const inPrevious = previous !== null && startMs >= previous.fromMs && startMs <= previous.toMs
       const inCurrent = startMs >= current.fromMs && startMs <= current.toMs
@@ -176,7 +177,10 @@ export class WebEvents {
     return ranges
   }
 
-  /** Returns 1 for each event in one of the ranges. The scan covers both ranges and the time between them. */
+  /**
+   * Returns, for each event, 1 if it is in one of the ranges, and otherwise 0. The scan also finds events between the
+   * two ranges.
+   */
   #areWithin({ timesMs, count }: EventColumns): Uint8Array {
     const { current, previous } = this.#plan
     const isKept = new Uint8Array(count)
@@ -227,7 +231,10 @@ export class WebEvents {
   }
 }
 
-/** Replaces `1` and `0` by true and false, because lists of values offer booleans as `1` and `0`. */
+/**
+ * Replaces `1` and `0` in the value of a filter by true and false, because clients offer booleans as `1` and `0` to
+ * users who enter a filter.
+ */
 function asBooleans(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asBooleans)
   if (isObject(value)) return value

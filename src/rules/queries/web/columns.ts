@@ -16,7 +16,7 @@ export class Labels {
   idOf(value: unknown): number {
     if (value === undefined) return 0
     const isList = typeof value === 'object' && value !== null
-    // The prefix cannot begin a text value, so a list never has the key of a text.
+    // No text value begins with this prefix, so the key of a list is never equal to a text value.
     const key = isList ? `\u0000${JSON.stringify(value)}` : value
     return getOrAdd(this.#ids, key, () => this.values.push(value) - 1)
   }
@@ -49,7 +49,7 @@ export function combined(columns: readonly ValueColumn[]): ValueColumn {
   let lists: (readonly unknown[])[] = first.values.map((value) => [value])
   for (const other of others) {
     const width = other.values.length
-    // No row has a value in this column, so each list only gets a missing value.
+    // No row has a value in this column, so a missing value is appended to each list.
     if (width === 1) lists = lists.map((list) => [...list, undefined])
     else ({ ids, lists } = paired(ids, lists, other))
   }
@@ -67,7 +67,7 @@ function paired(ids: Uint32Array, lists: (readonly unknown[])[], other: ValueCol
     const id = ids[row] ?? 0
     const otherId = other.ids[row] ?? 0
     const key = id * width + otherId
-    // The number plus one, because 0 marks a combination that has no number yet.
+    // The number of the combination plus one, or 0 if the combination has no number yet.
     let number = (array === null ? map.get(key) : array[key]) ?? 0
     if (number === 0) {
       number = found.push([...(lists[id] ?? []), other.values[otherId]])

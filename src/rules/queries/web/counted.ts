@@ -1,6 +1,6 @@
 /**
- * Counts events by value and range: sums, and the different persons. Counts are plain data. The counts of several
- * threads can be merged, if each thread counts other sessions.
+ * For each value and range, computes sums over events and sessions, and finds the different persons. The results are
+ * plain data. The results of several threads can be merged if no two threads count the same session.
  */
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import type { EventScanner } from '../../analytics/event-columns.ts'
@@ -37,15 +37,18 @@ interface Persons {
 export interface Counted {
   /** The values without duplicates. Position 0 means no value. */
   readonly values: readonly unknown[]
-  /** The sums by name: `events 0` and so on for the events of a series, `sessions`, and the sums over sessions. */
+  /**
+   * The sums by name: `events 0` for the events of the first series and so on, `sessions` for the number of sessions,
+   * and, under other names, sums of numbers over sessions.
+   */
   readonly sums: Readonly<Record<string, ByRange>>
   /** The persons of each value. */
   readonly persons: Persons
 }
 
 /**
- * For each name, the numbers to sum over sessions: entry i belongs to session i. Each session counts once for each
- * value. NaN is left out.
+ * For each name, the numbers to sum over sessions: entry i is the number of session i. It is added once to each value
+ * that the session has. NaN is left out.
  */
 export type OfSessions = Readonly<Record<string, Float64Array>>
 
@@ -90,8 +93,8 @@ export function counted(
   const groups = byRange(size)
   const people = new PersonList(size)
   /**
-   * Two lists by value: the number of the owner that was counted last, and the first person of this owner. An owner is
-   * a session, or a person whose events have no session. Owners are numbered from 1.
+   * For each value, the owner that was counted last, and the person of the owner's first event with this value. An
+   * owner is a session, or a person whose events have no session. Owners are numbered from 1.
    */
   const lastOwner = new Uint32Array(size)
   const personOf = new Uint32Array(size)
@@ -176,8 +179,9 @@ export class SessionTally {
 }
 
 /**
- * Returns, for each value, two numbers: the sum of the numbers of its rows, and how many of its rows have a number. NaN
- * is left out. The sums are stored under `name`, and the numbers of rows under `name` followed by ` count`.
+ * Returns, for each value, the sum of the numbers of its rows, and how many of its rows have a number. A row has no
+ * number if `numberOf` returns NaN. The sums are stored under `name`, and the numbers of rows under `name` followed by
+ * ` count`.
  */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,
@@ -201,8 +205,8 @@ export function merged(parts: readonly Counted[]): Counted {
 }
 
 /**
- * Returns the merged counts under other values. `nameOf` returns the new value. Counts of values for which it returns
- * undefined are left out.
+ * Merges counts and replaces each value by the result of `nameOf`. The counts of a value are left out if `nameOf`
+ * returns undefined.
  */
 export function renamed(parts: readonly Counted[], nameOf: (value: unknown) => unknown): Counted {
   const labels = new Labels()

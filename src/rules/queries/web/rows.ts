@@ -1,7 +1,7 @@
 /**
  * The events that tables of web analytics count. The events of a session are adjacent, so that a table needs only one
- * pass. Events without a session are grouped by person. The sessions of a person are adjacent as well, so that code
- * that counts persons only has to remember the last person of each value.
+ * pass. Events without a session are grouped by person. The sessions of a person are adjacent as well. So code that
+ * counts the persons of each value recognizes a person by comparing it with the last person of the value.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
@@ -41,7 +41,8 @@ export function rowsOf(
 ): WebRows {
   const { count, persons } = columns
   const owners = new Uint32Array(count)
-  // A person without a session is numbered after all sessions, so that both can be owners in the same list.
+  // An owner is a session or, for events without a session, a person. The numbers of such persons follow the numbers of
+  // all sessions, so that no two owners have the same number.
   const firstPerson = largestPerson(sessionOfEvent, count)
   for (let event = 0; event < count; event++) {
     if (isKept[event] !== 1) continue
@@ -77,8 +78,8 @@ export function rowsOf(
 }
 
 /**
- * Returns the values of a column in the order of rows. The column was read in the order of arrival. If the column has
- * no values, all numbers are 0.
+ * Returns the value numbers of a column in the order of the rows. The entries of the column are in the order of
+ * arrival. If the column has no values, all numbers are 0.
  */
 export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueColumn): Uint32Array {
   const byRow = new Uint32Array(count)
@@ -88,7 +89,8 @@ export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueCol
 }
 
 /**
- * Returns, for each row, the number that `ids` contains for its session. The number is 0 for rows without a session.
+ * Returns, for each row, the number that `ofSession` contains for the session of the row. The number is 0 for rows
+ * without a session.
  */
 export function idsOfSessions({ count, sessions }: WebRows, ofSession: Uint32Array): Uint32Array {
   const byRow = new Uint32Array(count)

@@ -40,7 +40,7 @@ const ADDRESS_INPUTS = [
 ] as const
 const EXTERNAL_CLICK = '$external_click_url'
 
-/** The values of `$is_bounce`, by the number in `SessionTable.bounces`. For NaN, there is no value. */
+/** The value of `$is_bounce` for each number in `SessionTable.bounces`. A session with NaN there has no value. */
 const BOUNCES = new Map([
   [0, false],
   [1, true],
@@ -118,8 +118,8 @@ export class SessionProperties {
   }
 
   /**
-   * Returns, for each session, a value of its entry, end or last event. An empty text and the text `null` count as
-   * missing.
+   * Returns, for each session, the requested value of its entry, end or last event. An empty text and the text `null`
+   * count as missing.
    */
   atEdge(edge: SessionEdge, request: ValueRequest): ValueColumn {
     const [column] = this.#atEdge(edge, [request])

@@ -16,8 +16,8 @@ export interface SessionValue {
 }
 
 /**
- * Returns the most frequent values of all sessions that contain a text, ignoring case. Equally frequent values are
- * ordered by name. Throws the same errors as `EventScanner.scan`.
+ * Returns those values of a session property that contain a text, ignoring case, most frequent first. Equally frequent
+ * values are ordered alphabetically. The number of values is limited. Throws the same errors as `EventScanner.scan`.
  */
 export function sessionValues(
   shard: QueryShard,

@@ -24,8 +24,8 @@ export const VIEW = PAGEVIEW | SCREEN
 /** The bit of the series of autocaptured events. A session with such an event, or with several views, is no bounce. */
 export const AUTOCAPTURE = 4
 /**
- * Event properties that dashboards usually ask for after sessions. They are read ahead, because that is cheaper while a
- * segment is open.
+ * Event properties that dashboards usually request after they have requested sessions. They are read together with the
+ * sessions, because that is cheaper while a segment is open.
  */
 const USUAL_KEYS = [
   '$pathname',
@@ -114,8 +114,8 @@ export interface GrowingSessions {
 
 /**
  * Returns all sessions with an event in a range. Each session is complete from its first to its last event, even if
- * these are outside the range. The scanner caches the result. The cost is a scan of the range, and reading the session
- * IDs in all other segments. Throws the same errors as `EventScanner.scan`.
+ * these are outside the range. The scanner caches the result. Scans the range, and reads the session IDs in all
+ * segments outside the range. Throws the same errors as `EventScanner.scan`.
  */
 export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTable {
   const { context, scanner, part } = shard
@@ -131,8 +131,8 @@ export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTabl
 }
 
 /**
- * Adds all events of those sessions that have an event in a range. The series of the scan are `VIEW` and `AUTOCAPTURE`.
- * The call costs as much as `sessionsWithin`.
+ * Finds the sessions with an event in a range, and adds all events of these sessions to `sessions`, including events
+ * outside the range. The series of the scan are `VIEW` and `AUTOCAPTURE`. The cost is the same as for `sessionsWithin`.
  */
 export function collectSessions(
   shard: QueryShard,
@@ -153,8 +153,8 @@ export function collectSessions(
 }
 
 /**
- * Returns the sequence number of the entry, end or last event of a session. The entry and the end are the first and
- * last view or, without views, the first and last event.
+ * Returns the sequence number of the entry, end or last event of a session. The entry is the first view and the end is
+ * the last view. In a session without views, they are the first and the last event.
  */
 export function edgeOf(table: SessionTable, edge: SessionEdge, session: number): number {
   const { first, last, firstView, lastView } = table

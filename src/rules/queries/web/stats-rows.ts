@@ -24,7 +24,7 @@ const FIELDS = {
 /** A column of numbers. */
 export type StatsColumn = (typeof FIELDS)[keyof typeof FIELDS]
 
-/** The columns that decide the order if the column of `orderBy` is missing or equal. */
+/** The columns that decide the order of rows if there is no `orderBy`, or if the rows are equal in its column. */
 const PLAIN_ORDER: readonly StatsColumn[] = [
   ...(['unique_conversions', 'total_conversions', 'visitors', 'views'] as const),
   ...(['errors', 'rage_clicks', 'dead_clicks'] as const),
@@ -118,8 +118,8 @@ export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): Q
 }
 
 /**
- * Returns the length of the bar behind a number, from 0 to 1: the share of the row in the sum of all rows. For a rate,
- * it is the rate itself.
+ * Returns the function that computes the length, from 0 to 1, of the bar that is drawn behind a number of a row. The
+ * length is the share of the number in the sum of all rows or, if the number is a rate, the rate itself.
  */
 function shareOf(
   column: StatsColumn,

@@ -65,14 +65,15 @@ interface StatsPlan extends TablePlan {
   readonly paging: StatsPaging
 }
 
-/** For each column, the numbers that it shows, one for each breakdown value. */
+/** The columns of the table. Each column has one number for each breakdown value and range. */
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
 /** The kind for tables of a site. */
 export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
   dividedBy: 'sessions',
   rangeOf,
-  // Average scroll percentages are not whole numbers, so their sums would depend on how the events are divided.
+  // Average scroll percentages are not whole numbers. Their sums would depend on how the events are divided into parts,
+  // because of rounding.
   isWhole: (plan) => isOfEntries(plan) && plan.includesScroll,
   isOfOneThread: true,
   plan(query, context) {
@@ -246,8 +247,8 @@ function tableOf(plan: TablePlan, found: Counted): StatsTable {
   const visitors = visitorsOf(found)
   const shown = numbers.map(([column, [current, before]]) => {
     const isCount = column === 'visitors' || column === 'views'
-    // If there is no comparison range, PostHog shows 0 as the previous visitors and views of a page table with bounces,
-    // and nothing elsewhere.
+    // If there is no comparison range, PostHog shows no previous numbers, with one exception: in a page table with
+    // bounces, the previous visitors and views are 0.
     const none = isOfEntries(plan) && isCount ? 0 : null
     return (id: number): Cell => [
       numberAt(current, id),

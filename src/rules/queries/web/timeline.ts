@@ -11,7 +11,7 @@ import { type QueryContext, type QueryKind, scanShard } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 import { namedSeries } from './sessions.ts'
 
-/** The longest gap between two events that are shown together if a person's events have no session. */
+/** The longest time between two consecutive events without a session that are still shown as one entry. */
 const GAP_MS = 30 * 60_000
 
 interface TimelinePlan {
@@ -100,8 +100,8 @@ function newest(events: readonly TimelineEvent[]): TimelinePart {
 }
 
 /**
- * Groups events into entries: the events of one session, or consecutive events of a person without a session up to a
- * long gap. The newest entry comes first.
+ * Groups events into entries. An entry contains the events of one session, or consecutive events of a person without a
+ * session. A gap of more than `GAP_MS` begins a new entry of events without a session. The newest entry comes first.
  */
 function entriesOf(events: readonly TimelineEvent[]): readonly (readonly TimelineEvent[])[] {
   const entries: TimelineEvent[][] = []

@@ -1,8 +1,8 @@
 /**
  * Counts the sessions of a site without storing their events. This needs one scan instead of two, and a third of the
- * memory of rows.ts, which stores the events of each session side by side. It is used for an overview that does not fit
- * into memory and is computed in pieces. In all other cases rows.ts is better, because tables that are shown together
- * share its rows.
+ * memory of rows.ts, which stores the events of each session side by side. This module is used for an overview whose
+ * events do not fit into memory and are counted in parts. In all other cases, rows.ts is better, because tables that
+ * are shown together share its rows.
  */
 
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -41,7 +41,10 @@ export function isOfVisits({ goal, filters }: WebPlan): boolean {
   return goal === null && filters.every(({ kind }) => kind === 'events')
 }
 
-/** Counts all views under the value '', as the overview does. Throws the same errors as `EventScanner.scan`. */
+/**
+ * Counts the sessions and views of a site, all under the value '', as the overview does. Throws the same errors as
+ * `EventScanner.scan`.
+ */
 export function countedVisits(plan: WebPlan, shard: QueryShard): Counted {
   const range = rangeOf(plan)
   const trees = plan.filters.flatMap((filter) => (filter.kind === 'events' ? [filter.tree] : []))
@@ -79,8 +82,8 @@ class Visits implements GrowingSessions {
   #lastMs = new Float64Array(SESSIONS_START)
   #bits = new Uint8Array(SESSIONS_START)
   /**
-   * The number of views in the ranges that pass the filters, and the time, the sequence number and the owner of the
-   * first of them.
+   * For each session: the number of its views that are in one of the ranges and pass the filters, and the time, the
+   * sequence number and the owner of the first of these views.
    */
   #views = new Uint32Array(SESSIONS_START)
   #viewMs = new Float64Array(SESSIONS_START)
@@ -128,7 +131,7 @@ class Visits implements GrowingSessions {
     }
   }
 
-  /** Adds views that pass the filters. Their sessions must have been added before. */
+  /** Adds views that pass the filters. The sessions of the views must have been added with `add` before. */
   addViews({ count, timesMs, sequences, persons, values: [column] }: EventColumns): void {
     for (let row = 0; row < count; row++) {
       const session = column?.ids[row] ?? 0

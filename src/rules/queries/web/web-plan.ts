@@ -22,7 +22,10 @@ export type WebFilter =
   | { readonly kind: 'events'; readonly tree: FilterGroup }
   /** A filter whose keys are properties of sessions. */
   | { readonly kind: 'sessions'; readonly tree: FilterGroup }
-  /** A filter on paths. The path of the event, after cleaning, must equal one of the `paths` after cleaning. */
+  /**
+   * A filter on the property `key`, which contains a path. After path cleaning, the value must equal one of the
+   * `paths`, which are also cleaned.
+   */
   | {
       readonly kind: 'paths'
       readonly of: 'event' | 'person' | 'session'
@@ -69,7 +72,7 @@ export function withoutKey(filters: readonly WebFilter[], key: string): readonly
   return filters.filter((filter) => keyOf(filter) !== key)
 }
 
-/** Returns the filters, in which each filter on the event property `from` tests the event property `key` instead. */
+/** Returns a copy of the filters. Each filter on the event property `from` tests the event property `key` instead. */
 export function withKey(
   filters: readonly WebFilter[],
   from: string,

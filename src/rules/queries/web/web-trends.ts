@@ -101,8 +101,8 @@ function countedOf(plan: WebTrendsPlan, shard: QueryShard): Counted {
   const events = new WebEvents(plan, shard)
   const { rows, ranges } = events.candidates({ series, filters, isByStart: true })
   const { table } = events.properties
-  // The ranges may overlap, and a session in both ranges belongs to a different period in each. So each range is
-  // counted separately.
+  // The ranges may overlap. A session that is in both ranges belongs to a different period of each range, so each range
+  // is counted separately.
   const parts = rangesOf(plan).map((range, place) => {
     const buckets = bucketsIn(range, interval)
     const ofSession = table.first.timesMs.map((startMs) =>
