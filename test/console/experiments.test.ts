@@ -213,11 +213,18 @@ if (browser !== null) {
         ...(company === null ? {} : { $groups: { company } }),
       },
     })
-    const batch = [called('a'), called('b'), called(null)]
-    const before = await eventCount()
-    t.equal((await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })).status, 200)
-    await daemonHas(before + batch.length)
+    const send = async (batch: readonly object[]) => {
+      const before = await eventCount()
+      t.equal((await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })).status, 200)
+      await daemonHas(before + batch.length)
+    }
+    await send([called(null)])
     await window.open(`/p/1/experiments/${made.id}`)
+    await page.getByText('because they have no group: 1.').waitFor()
+    t.match(await main(), /Nobody is counted yet/, 'no exposure has a group')
+    await send([called('a'), called('b')])
+    await page.reload()
+    await page.getByText('test 2 (100 %)').waitFor()
     await page.getByText('because they have no group: 1.').waitFor()
     t.match(await main(), /2 persons: control 0 \(0 %\), test 2 \(100 %\)/)
     t.equal(await page.getByRole('button', { name: 'Save as cohort' }).count(), 0)

@@ -259,17 +259,23 @@ function Exposures({ answer, experiment }: { answer: Answer; experiment: Experim
   const shown = timeseries.filter(({ variant }) => variant in persons)
   const days = shown[0]?.days ?? []
   const total = Object.values(persons).reduce((sum, count) => sum + count, 0)
+  const ofGroups = group !== undefined && (
+    <p class="notice">
+      This experiment counts groups: where this page says “persons”, it means groups. Exposures that it leaves out,
+      because they have no group: {exact(answer.exposures_without_group ?? 0)}.
+    </p>
+  )
   if (total === 0) {
-    return <Empty title="Nobody is counted yet.">Persons appear here when code asks for the flag.</Empty>
+    return (
+      <>
+        {ofGroups}
+        <Empty title="Nobody is counted yet.">Persons appear here when code asks for the flag.</Empty>
+      </>
+    )
   }
   return (
     <>
-      {group !== undefined && (
-        <p class="notice">
-          This experiment counts groups: where this page says “persons”, it means groups. Exposures that it leaves out,
-          because they have no group: {exact(answer.exposures_without_group ?? 0)}.
-        </p>
-      )}
+      {ofGroups}
       <p>
         <b>{exact(total)}</b> persons:{' '}
         {Object.entries(persons)

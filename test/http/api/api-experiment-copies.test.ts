@@ -148,6 +148,62 @@ t.test('a group type is found by its name', async (t) => {
     metrics: [filtered],
   })
   t.match(await copy(other), { status: 400, body: { detail: /the group type 0 by its number/ } })
+  const keyed = [{ type: 'event', key: '$group_0', operator: 'exact', value: 'x' }]
+  const byKey = await made('experiments/', {
+    name: 'Of one company',
+    feature_flag_key: 'of-one-company',
+    metrics: [{ metric_type: 'mean', source: { ...SOURCE, properties: keyed } }],
+  })
+  t.match(await copy(byKey), { status: 400, body: { detail: /the group type 0 by its number/ } })
+})
+
+t.test('the group type of the flag is that of its conditions, or needs a name', async (t) => {
+  const own = { properties: [], rollout_percentage: 100, aggregation_group_type_index: 0 }
+  await daemon.decisions.capture(
+    [
+      {
+        event: 'seen',
+        distinct_id: 'somebody',
+        properties: { $groups: { team: 'x', company: 'x', shop: 'x' } },
+      },
+    ],
+    2,
+  )
+  const filters = { groups: [own], multivariate: { variants: VARIANTS } }
+  const flag = await made('feature_flags/', { key: 'shipped-by-condition', filters })
+  const experiment = await made('experiments/', {
+    name: 'Shipped',
+    feature_flag_key: 'shipped-by-condition',
+    start_date: new Date(Date.now() - 60_000).toISOString(),
+  })
+  const path = `experiments/${String(experiment['id'])}/ship_variant/`
+  await daemon.ask('POST', daemon.projectPath(1, path), { variant_key: 'test' })
+  const flagPath = daemon.projectPath(1, `feature_flags/${String(flag['id'])}/`)
+  const shipped = (await daemon.ask('GET', flagPath)).body['filters'] as {
+    readonly groups: readonly Body[]
+  }
+  const onlyShipped = { ...shipped, groups: shipped.groups.slice(0, 1) }
+  t.equal((await daemon.ask('PATCH', flagPath, { filters: onlyShipped })).status, 200)
+  t.match(await copy(experiment), {
+    status: 201,
+    body: { parameters: { aggregation_group_type_index: 1 } },
+  })
+  const unnamed = await made('experiments/', {
+    name: 'Unnamed',
+    feature_flag_key: 'unnamed-type',
+    parameters: { aggregation_group_type_index: 2 },
+  })
+  // The daemon learns the names of group types a moment after it has stored the events.
+  let copies = 0
+  let refused: Awaited<ReturnType<typeof copy>> | undefined
+  await daemon.decisions.until(async () => {
+    refused = await copy(unnamed, { feature_flag_key: `unnamed-type-${copies++}` })
+    return refused.status !== 201
+  })
+  t.match(refused, {
+    status: 400,
+    body: { code: 'invalid_input', detail: /group type 2, which has no name yet.*"shop"/ },
+  })
 })
 
 t.test('a copy that is not possible leaves nothing behind', async (t) => {

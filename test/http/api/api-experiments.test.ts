@@ -251,6 +251,34 @@ t.test('an experiment counts the groups for which its flag is decided', async (t
   t.match(nobody, { exposures_without_group: 0, sample_ratio: { not_enough_data: 'no_exposures' } })
 })
 
+t.test('the group type of a flag may be that of its conditions', async (t) => {
+  const key = 'by-condition'
+  const filters = { groups: [OF_GROUPS, OF_GROUPS], multivariate: { variants: VARIANTS } }
+  t.equal((await daemon.ask('POST', FLAGS, { key, filters })).status, 201)
+  const draft = await create({ feature_flag_key: key })
+  const typesOf = async () =>
+    ((await flagOf(draft))['filters'] as { readonly groups: readonly Body[] }).groups.map(
+      (one) => one['aggregation_group_type_index'],
+    )
+  for (const index of [1, null, 0]) {
+    const parameters = { aggregation_group_type_index: index }
+    const { status, body } = await change(draft, { parameters })
+    t.equal(status, 200)
+    const { aggregation_group_type_index: shown = null } = body['parameters'] as Body
+    t.equal(shown, index)
+    t.strictSame(await typesOf(), [index, index])
+  }
+  await changeFlag(draft, { filters })
+  await step(draft, 'launch')
+  for (const variant_key of ['test', 'control']) {
+    t.equal((await step(draft, 'ship_variant', { variant_key })).status, 200, variant_key)
+    t.strictSame(await typesOf(), [0, 0, 0], 'the condition for all has the group type, too')
+  }
+  const copy = await step(draft, 'duplicate', {})
+  t.equal(copy.status, 201, 'the flag still has one group type')
+  t.match(copy.body['parameters'], { aggregation_group_type_index: 0 })
+})
+
 t.test('bad input is refused with a reason, and nothing is created', async (t) => {
   const count = async () => (await daemon.ask('GET', EXPERIMENTS)).body['count']
   const before = await count()

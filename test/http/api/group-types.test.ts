@@ -120,6 +120,33 @@ t.test('a type that flags use cannot be deleted', async (t) => {
   t.equal((await daemon.api('DELETE', `${TYPES}0/`)).status, 204)
 })
 
+t.test('a type that a launched experiment counts cannot be deleted', async (t) => {
+  const { daemon, visit } = await start()
+  await daemon.capture([visit({ company: 'acme' })])
+  const made = await daemon.api('POST', 'experiments/', 1, {
+    name: 'Companies',
+    feature_flag_key: 'of-companies',
+    parameters: { aggregation_group_type_index: 0 },
+    start_date: new Date(Date.now() - 60_000).toISOString(),
+  })
+  t.equal(made.status, 201)
+  const { id, filters } = made.body['feature_flag'] as Json
+  const persons = { ...(filters as Json), aggregation_group_type_index: null }
+  const changed = await daemon.api('PATCH', `feature_flags/${String(id)}/`, 1, { filters: persons })
+  t.equal(changed.status, 200, 'the experiment still counts companies')
+  const path = `experiments/${String(made.body['id'])}/`
+  const end_date = new Date().toISOString()
+  for (const body of [{}, { end_date }, { archived: true }]) {
+    t.equal((await daemon.api('PATCH', path, 1, body)).status, 200)
+    t.match(await daemon.api('DELETE', `${TYPES}0/`), {
+      status: 409,
+      body: { code: 'conflict', attr: 'group_type_index', detail: /"Companies"/ },
+    })
+  }
+  await daemon.api('PATCH', path, 1, { deleted: true })
+  t.equal((await daemon.api('DELETE', `${TYPES}0/`)).status, 204)
+})
+
 t.test('types have names and an order', async (t) => {
   const { daemon, visit, types } = await start()
   await daemon.capture([visit({ company: 'acme', team: 'red' })])

@@ -4,6 +4,7 @@
  */
 
 import type { ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import type { ExposureQueries } from '../../../engine/threads/call-table.ts'
 import {
   experimentBody,
@@ -16,6 +17,8 @@ import type {
   Holdout,
   SavedMetric,
 } from '../../../rules/experiments/edit/stored-experiment.ts'
+import { groupTypeOf } from '../../../rules/flags/group-type.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
 import type { SavedPlace } from '../../../rules/saved/saved.ts'
 import type { Call } from '../../server/route.ts'
 import { existing } from '../collection.ts'
@@ -77,6 +80,21 @@ export function requireFlagEdit(call: ExperimentCall, { experiment }: Experiment
 export function requireKeyEdit(call: ExperimentCall, key: string): void {
   const flag = call.services.flags.flagByKey(call.projectId, key)
   if (flag !== null) requireEdit(call, flag)
+}
+
+/**
+ * Throws 503 if an experiment with this flag would count groups, while the cluster has machines of an older version.
+ * They would count persons. `parameters` are those of the request. `flag` is null if the request creates the flag.
+ */
+export function refuseGroupsIfMixed(
+  { services }: { readonly services: Pick<ExperimentServices, 'mixedRefusal'> },
+  flag: Pick<Flag, 'filters'> | null,
+  parameters: JsonObject | null = null,
+): void {
+  const wanted = parameters?.['aggregation_group_type_index'] ?? null
+  const countsGroups = wanted !== null || (flag !== null && groupTypeOf(flag.filters) !== null)
+  const refusal = countsGroups ? services.mixedRefusal() : null
+  if (refusal !== null) throw refusal
 }
 
 /**

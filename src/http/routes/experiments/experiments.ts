@@ -6,6 +6,9 @@ import {
   type ExperimentFilter,
   LISTED_STATUSES,
 } from '../../../rules/experiments/edit/experiment-list.ts'
+import { countedGroupType } from '../../../rules/experiments/edit/flag-of-experiment.ts'
+import type { ExperimentView } from '../../../rules/experiments/edit/stored-experiment.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
 import {
   type AnyRoute,
@@ -27,6 +30,7 @@ import {
   experimentInPath,
   placeInPath,
   presentExperiment,
+  refuseGroupsIfMixed,
   requireFlagEdit,
   requireKeyEdit,
   visibleExperiment,
@@ -98,6 +102,8 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         async make(call) {
           const input = call.body()
           requireKeyEdit(call, input.feature_flag_key)
+          const flag = flagByKey(call, input.feature_flag_key)
+          refuseGroupsIfMixed(call, flag, input.parameters)
           return changedExperiment(call, { action: 'create', input })
         },
       },
@@ -107,7 +113,11 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         async change(call, view) {
           const input = call.body()
           requireFlagEdit(call, view)
-          const { id } = view.experiment
+          const { id, fields } = view.experiment
+          // A launched experiment already counts what it counts, so only drafts are checked.
+          if (fields.start_date === null) {
+            refuseGroupsIfMixed(call, flagOf(call, view), input.parameters)
+          }
           return changedExperiment(call, { action: 'change', id, input })
         },
       },
@@ -150,7 +160,10 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
         const { feature_flag_key: key, name } = call.body()
         requireFlagEdit(call, view)
         if (key !== undefined) requireKeyEdit(call, key)
-        const { id } = view.experiment
+        const { id, fields } = view.experiment
+        const known = key === undefined ? flagOf(call, view) : flagByKey(call, key)
+        const groupType = known === null ? countedGroupType(fields, flagOf(call, view)) : null
+        refuseGroupsIfMixed(call, known, { aggregation_group_type_index: groupType })
         const copy = { action: 'duplicate', id, feature_flag_key: key, name } as const
         return presentExperiment(call, await changedExperiment(call, copy))
       },
@@ -201,8 +214,18 @@ async function taken(call: ExperimentCall, wanted: () => ExperimentStep) {
   const view = await visibleExperiment(call)
   const step = wanted()
   requireFlagEdit(call, view)
+  if (step.step === 'launch') refuseGroupsIfMixed(call, flagOf(call, view))
   const { id } = placeInPath(call)
   return presentExperiment(call, await changedExperiment(call, { action: 'step', id, step }))
+}
+
+function flagByKey({ services, projectId }: ExperimentCall, key: string): Flag | null {
+  return services.flags.flagByKey(projectId, key)
+}
+
+/** Returns the flag of an experiment, or null if it was removed permanently. */
+function flagOf({ services, projectId }: ExperimentCall, { experiment }: ExperimentView) {
+  return services.flags.flagById(projectId, experiment.fields.flag_id)
 }
 
 type ListQuery = {

@@ -4,6 +4,7 @@ import { given, isObject } from '../../../base/json.ts'
 import { GROUP_TYPES_MAX, NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { RowFormat } from '../../../base/pages.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
+import type { OrganizationPort } from '../../../engine/threads/organization-tasks.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
 import {
@@ -57,8 +58,8 @@ const TYPE_MEMBERS: ReadonlySet<string> = new Set([
   'aggregation_group_type_index',
   'group_type_index',
 ])
-/** The largest number of flags that an error text names. */
-const FLAGS_SHOWN = 5
+/** The largest number of flags or experiments that an error text names. */
+const USERS_SHOWN = 5
 const TYPE_INDEX = {
   group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),
 }
@@ -66,6 +67,7 @@ const ONE_GROUP = is.object({ ...TYPE_INDEX, group_key: is.about(is.TEXT, 'Key o
 
 /** The services that the group routes need. */
 export interface GroupServices extends PersonServices {
+  readonly queries: PersonServices['queries'] & Pick<OrganizationPort, 'organization'>
   readonly flags: {
     flagsOf(projectId: number): readonly Pick<Flag, 'key' | 'deleted' | 'filters'>[]
   }
@@ -117,7 +119,8 @@ export const GROUP_RESOURCE: Resource<GroupServices> = {
         errors: ['conflict'],
         async handle(call) {
           const typeIndex = indexOf(call.request.parameter('group_type_index'))
-          refuseIfUsed(call, typeIndex)
+          refuseIfDecided(call, typeIndex)
+          await refuseIfCounted(call, typeIndex)
           await change(call, { kind: 'delete_group_type', typeIndex })
         },
       },
@@ -164,17 +167,45 @@ async function listTypes(
  * Throws 409 `conflict` if flags use a group type that is to be deleted. These flags would later decide by groups of
  * another type if that type gets the same index.
  */
-function refuseIfUsed(
+function refuseIfDecided(
   { services, projectId }: Pick<Call<GroupServices>, 'services' | 'projectId'>,
   typeIndex: number,
 ): void {
-  const flags = services.flags
+  const keys = services.flags
     .flagsOf(projectId)
     .filter(({ deleted, filters }) => !deleted && namesGroupType(filters, typeIndex))
-  if (flags.length === 0) return
-  const shown = flags.slice(0, FLAGS_SHOWN).map(({ key }) => key)
-  const more = flags.length > shown.length ? ` and ${flags.length - shown.length} more` : ''
-  const detail = `The group type is used by the flags ${shown.join(', ')}${more}. Change or delete these flags first.`
+    .map(({ key }) => key)
+  refuseIfAny('flags', keys, keys.length)
+}
+
+/**
+ * Throws 409 `conflict` if launched experiments count the groups of a type that is to be deleted. An experiment counts
+ * the groups for which its flag was decided at the launch, even if the flag was changed or deleted since then. Its
+ * result would later count groups of another type if that type gets the same index.
+ */
+async function refuseIfCounted(
+  { services, projectId, nowMs }: Pick<Call<GroupServices>, 'services' | 'projectId' | 'nowMs'>,
+  groupTypeIndex: number,
+): Promise<void> {
+  const page = { offset: 0, limit: USERS_SHOWN }
+  const lists = [false, true].map((isArchived) => {
+    const filter = { groupTypeIndex, isArchived, flagsOff: [], nowMs }
+    return services.queries.organization('listExperiments', { projectId, filter, page })
+  })
+  const found = await Promise.all(lists)
+  const names = found.flatMap(({ results }) =>
+    results.map(({ experiment: { id, fields } }) => `${id} (${JSON.stringify(fields.name)})`),
+  )
+  const count = found.reduce((sum, list) => sum + list.count, 0)
+  refuseIfAny('experiments', names, count)
+}
+
+/** Throws 409 `conflict` that names the first of `count` users of a group type, if there are any. */
+function refuseIfAny(what: string, names: readonly string[], count: number): void {
+  if (count === 0) return
+  const shown = names.slice(0, USERS_SHOWN)
+  const more = count > shown.length ? ` and ${count - shown.length} more` : ''
+  const detail = `The group type is used by the ${what} ${shown.join(', ')}${more}. Change or delete these ${what} first.`
   throw new ServiceError('conflict', detail, { attr: 'group_type_index' })
 }
 

@@ -13,9 +13,12 @@ import {
 } from '../../flags/edit/portable-flag.ts'
 import type { Flag, FlagSet } from '../../flags/types.ts'
 import { duplicateOf, type ExperimentCommand } from './experiment-changes.ts'
-import { EVERYONE, isShipped, variantsOfFlag } from './flag-of-experiment.ts'
+import { conditionForAll, isShipped, variantsOfFlag } from './flag-of-experiment.ts'
 import { METRIC_LISTS } from './metric-fields.ts'
 import type { Experiment, ExperimentView } from './stored-experiment.ts'
+
+/** The name of the event property that contains the key of a group. It ends with the index of the group type. */
+const GROUP_PROPERTY = /^\$group_([0-4])$/
 
 /** The members of the body of a request that copies an experiment. */
 export interface CopyWish {
@@ -84,13 +87,18 @@ function copiedFlag(
     active: false,
     filters: {
       ...filters,
-      groups: conditions.length === 0 ? EVERYONE : conditions,
+      groups: conditions.length === 0 ? [conditionForAll(filters)] : conditions,
       multivariate: { variants: fields.variants ?? variantsOfFlag(flag) },
     },
   }
   const portable = portableFlag(copied, from)
   const flagNumber = (wanted: string) => to.flags.find((one) => one.key === wanted)?.id ?? null
   const { body, faults: lacking } = bodyOfPortable(portable, namesIn(to, flagNumber))
+  const index = unnamedGroupType(portable, to)
+  if (index !== null) {
+    const what = `the group type ${index}, which has no name yet, and which is ${JSON.stringify(to.groupTypes.get(index))} in the target`
+    throw refused(`The flag \`${flag.key}\` cannot be copied. It refers to ${what}.`)
+  }
   const unnamed = 'It refers to a flag or cohort that was deleted, or whose name is not unique'
   const faults = hasNumbers(portable) ? [...lacking, unnamed] : lacking
   if (faults.length === 0) return body
@@ -99,21 +107,40 @@ function copiedFlag(
 }
 
 /**
+ * Returns the index of a group type that a flag in the form of a file refers to by number, because the source has no
+ * group type with this index, although the target has one. Returns null if there is none.
+ */
+function unnamedGroupType(portable: JsonObject, to: FlagSet): number | null {
+  for (const one of objectsWithin(portable['filters'])) {
+    for (const name of ['aggregation_group_type_index', 'group_type_index']) {
+      const index = one[name]
+      if (typeof index === 'number' && to.groupTypes.has(index)) return index
+    }
+  }
+  return null
+}
+
+/**
  * Throws 400 if a value within an experiment refers to an action, a cohort or a group type by a number that stands for
  * something else in the other project.
  */
 function requirePortable(value: unknown, from: FlagSet, to: FlagSet): void {
-  // There is no recursion, so deep values are safe.
+  for (const one of objectsWithin(value)) {
+    const what = numbered(one, from, to)
+    if (what === null) continue
+    const detail = `A metric or \`exposure_criteria\` refers to ${what} by its number, which another project does not have. Use an event with property filters instead.`
+    throw refused(detail)
+  }
+}
+
+/** Yields every object within a value. There is no recursion, so deep values are safe. */
+function* objectsWithin(value: unknown): Generator<JsonObject> {
   const pending: unknown[] = [value]
   while (pending.length > 0) {
     const one = pending.pop()
     if (Array.isArray(one)) for (const item of one) pending.push(item)
     if (!isObject(one)) continue
-    const what = numbered(one, from, to)
-    if (what !== null) {
-      const detail = `A metric or \`exposure_criteria\` refers to ${what} by its number, which another project does not have. Use an event with property filters instead.`
-      throw refused(detail)
-    }
+    yield one
     for (const member of Object.values(one)) pending.push(member)
   }
 }
@@ -122,16 +149,28 @@ function requirePortable(value: unknown, from: FlagSet, to: FlagSet): void {
  * Returns a text such as `an action` if an object refers to something by a number that stands for something else in the
  * other project. Otherwise returns null.
  */
-function numbered(
-  { kind, type, group_type_index: index }: JsonObject,
-  from: FlagSet,
-  to: FlagSet,
-): string | null {
+function numbered(filter: JsonObject, from: FlagSet, to: FlagSet): string | null {
+  const { kind, type } = filter
   if (kind === 'ActionsNode') return 'an action'
   if (typeof type === 'string' && type.endsWith('cohort')) return 'a cohort'
-  if (typeof index !== 'number') return null
+  const index = groupTypeIn(filter)
+  if (index === null) return null
   const isSame = from.groupTypes.get(index) === to.groupTypes.get(index)
   return isSame ? null : `the group type ${index}`
+}
+
+/** Returns the index of the group type that a filter or the source of a value refers to, or null. */
+function groupTypeIn({
+  type = 'event',
+  key,
+  math_property: property,
+  group_type_index: index,
+}: JsonObject): number | null {
+  if (typeof index === 'number') return index
+  // The events of a group contain its key as a property.
+  const name = type === 'event' ? (property ?? key) : null
+  const found = typeof name === 'string' ? GROUP_PROPERTY.exec(name) : null
+  return found === null ? null : Number(found[1])
 }
 
 function refused(detail: string): ServiceError {

@@ -26,6 +26,8 @@ export interface ExperimentFilter {
   readonly isArchived?: boolean
   readonly createdById?: number
   readonly flagId?: number
+  /** Only experiments that were launched and count the groups of the type with this index are listed. */
+  readonly groupTypeIndex?: number
   /** The ids of the flags that are off. A running experiment whose flag is off is paused. */
   readonly flagsOff: readonly number[]
   readonly order?: { readonly by: Order; readonly isDescending: boolean }
@@ -40,6 +42,7 @@ export function listedExperiments(
   filter: ExperimentFilter,
 ): Experiment[] {
   const { search = '', isArchived = false, createdById, flagId, flagsOff } = filter
+  const { groupTypeIndex } = filter
   const off = new Set(flagsOff)
   const wanted = search.toLowerCase()
   const found = experiments.filter(
@@ -48,6 +51,7 @@ export function listedExperiments(
       fields.archived === isArchived &&
       (createdById ?? author) === author &&
       (flagId ?? fields.flag_id) === fields.flag_id &&
+      (groupTypeIndex === undefined || fields.group_type_index === groupTypeIndex) &&
       fields.name.toLowerCase().includes(wanted) &&
       hasStatus(fields, filter.status ?? 'all', off),
   )

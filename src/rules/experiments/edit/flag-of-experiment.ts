@@ -5,7 +5,7 @@
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
-import { groupTypeOf } from '../../flags/group-type.ts'
+import { groupTypeOf, withGroupType } from '../../flags/group-type.ts'
 import type { Flag } from '../../flags/types.ts'
 import { STORED_VARIANTS_MAX } from './limits.ts'
 import {
@@ -26,8 +26,6 @@ const DEFAULT_VARIANTS: readonly FlagVariant[] = [
   { key: 'test', rollout_percentage: 50 },
 ]
 const EVERYBODY = 100
-/** The conditions of a flag that is on for everyone. */
-export const EVERYONE = [{ properties: [], rollout_percentage: EVERYBODY }]
 const SHIPPED = /^Serves .* to everybody since the end of the experiment\.$/s
 
 /**
@@ -147,6 +145,20 @@ export function holdoutFilters(holdout: Holdout | null): JsonObject {
 }
 
 /**
+ * Returns a condition for everybody. It has the group type of the other conditions, so that the flag is not decided for
+ * groups and for persons at once.
+ */
+export function conditionForAll(filters: JsonObject): JsonObject {
+  const type = groupTypeOf(filters) ?? null
+  const isCommon = type === (filters['aggregation_group_type_index'] ?? null)
+  return {
+    properties: [],
+    rollout_percentage: EVERYBODY,
+    ...(isCommon ? {} : { aggregation_group_type_index: type }),
+  }
+}
+
+/**
  * Returns the filters that make a flag serve one variant. If `toEveryone` is true, everybody gets it. Otherwise only
  * persons who match the conditions of the flag get it. Throws 400 if the flag has no such variant.
  */
@@ -160,8 +172,7 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
   const { groups, multivariate, ...others } = flag.filters
   const shipped = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
   const everybody = {
-    properties: [],
-    rollout_percentage: EVERYBODY,
+    ...conditionForAll(flag.filters),
     description: `Serves ${variant} to everybody since the end of the experiment.`,
   }
   const [first, ...rest] = objectsOf(groups)
@@ -183,7 +194,8 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
 
 /** Returns whether a condition was made by `shippedFilters` and is still unchanged. */
 export function isShipped(condition: JsonObject): boolean {
-  const { properties, rollout_percentage: rollout, description, ...others } = condition
+  const { properties, rollout_percentage: rollout, description, ...rest } = condition
+  const { aggregation_group_type_index: _, ...others } = rest
   const isForAll = rollout === EVERYBODY && Array.isArray(properties) && properties.length === 0
   return (
     isForAll &&
@@ -206,10 +218,10 @@ export function draftFilters(
   const rollout = parameters === undefined ? null : rolloutIn(parameters['rollout_percentage'])
   const groupType = parameters === undefined ? undefined : groupTypeIn(parameters)
   const isSameType = groupType === undefined || groupType === groupTypeOf(flag.filters)
-  const [first, ...others] = objectsOf(flag.filters['groups'])
+  const typed = isSameType ? flag.filters : withGroupType(flag.filters, groupType)
+  const [first, ...others] = objectsOf(typed['groups'])
   const filters = {
-    ...flag.filters,
-    ...(isSameType ? {} : { aggregation_group_type_index: groupType }),
+    ...typed,
     ...(variants === null ? {} : { multivariate: { variants } }),
     ...(rollout === null || first === undefined
       ? {}
