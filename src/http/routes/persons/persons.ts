@@ -42,7 +42,7 @@ import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
 const UNREADABLE_IDS = '`ids` must contain numbers or UUIDs of persons.'
-/** The largest offset in the distinct IDs of a person. No person has that many. */
+/** The largest offset that a request may send to page through the distinct IDs of a person. No person has that many. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {
