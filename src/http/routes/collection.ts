@@ -24,7 +24,7 @@ import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
 type MaybePromise<T> = T | Promise<T>
 
 /**
- * The members that each part of a collection may set for its route. `says` is the summary of the route in the API
+ * The members that a record may set for a single route, such as `create`. `says` is the summary of the route in the API
  * description.
  */
 type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
@@ -48,7 +48,7 @@ interface ListPart<Services extends RouteServices, Item, Query extends Members> 
   ) => MaybePromise<Items<Item>>
   /** Returns the JSON of an item. */
   readonly show?: (call: Call<Services>, item: Item) => unknown
-  /** Returns the rows of one page as text that a worker thread has written. It replaces `items` and `show`. */
+  /** Returns the rows of one page as text that a worker thread has written. Used instead of `items` and `show`. */
   readonly rows?: (call: Call<Services>, page: OffsetPage, wish: PageWish) => Promise<CountedRows>
 }
 
@@ -57,7 +57,7 @@ interface GetPart<Services extends RouteServices> extends Omit<Part<Services>, '
   readonly query?: Schema
   /** Returns the JSON of the answer, if it differs from the JSON of the object in the path. Throws 404 `not_found`. */
   readonly read?: (call: Call<Services>) => unknown
-  /** Returns the object as text that a worker thread has written. It replaces `read`. Throws 404 `not_found`. */
+  /** Returns the object as text that a worker thread has written. Used instead of `read`. Throws 404 `not_found`. */
   readonly row?: (call: Call<Services>, format: RowFormat, wish: PageWish) => Promise<RowText>
 }
 
@@ -66,7 +66,9 @@ interface ChangePart<Services extends RouteServices, Thing, Found, Body extends 
   readonly change: (call: Call<Services, Schema, Body>, before: Found) => MaybePromise<Thing>
 }
 
-/** The record of one kind of object. Each route exists only if the record has the part for it. */
+/**
+ * The record of one kind of object. A route exists only if the record has a member for it, such as `list` for the list.
+ */
 export interface Collection<
   Services extends RouteServices,
   Thing,

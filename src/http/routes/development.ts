@@ -28,7 +28,7 @@ const LINE_END = 10
 export interface DevelopmentServices extends RouteServices {
   readonly clock: Clock
   readonly queries: ExportQueries
-  /** Returns the number of the project to which the fixed key belongs at the moment. */
+  /** Returns the number of the project to which the fixed project key of `tenrec dev` belongs at the moment. */
   readonly projectId: () => number
   /**
    * Replaces the project of the fixed key with an empty one. Resolves when requests with the key reach the new project.
@@ -148,9 +148,8 @@ function bounded(name: string, value: number, max: number): number {
 let waitingCount = 0
 
 /**
- * Resolves when the requested number of events has been processed, or with fewer events when the waiting time is over.
- * The result includes all events that were accepted before the request, unless the waiting time is over before they are
- * processed.
+ * Waits until all events that were accepted before the request, and at least the requested number, have been processed.
+ * When the waiting time is over, resolves with the events that have been processed by then.
  */
 async function awaitEvents(
   wish: Wish,

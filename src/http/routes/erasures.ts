@@ -34,7 +34,7 @@ import {
 } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
-/** The smallest allowed `bytes_max`. The events of one quiet hour can already be larger than a smaller limit. */
+/** The smallest allowed `bytes_max`. Even the events of one quiet hour can exceed a smaller limit. */
 const BYTES_MIN = 1024 ** 2
 
 const UNKNOWN_PLAN =

@@ -216,8 +216,8 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
 
 /**
  * Returns the suggested values of a session property. For the channel of a session, these are the channels that the
- * project defines, followed by the built-in channels. For a boolean property, these are true and false, without a
- * count.
+ * project defines, followed by the built-in channels. For a boolean property, these are `1` (true) and `0` (false),
+ * without a count.
  */
 async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_QUERY>) {
   const { request, services, projectId, nowMs } = call
@@ -294,7 +294,10 @@ function requireGroupType(of: string, groupType: number | undefined): void {
   throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
 }
 
-/** Returns the conditions of a request that can be tested on one property alone. Throws 400. */
+/**
+ * Returns the conditions of a request for a list of properties that concern the property itself, such as its name.
+ * Throws 400.
+ */
 function propertyTests(given: TypeOf<typeof PROPERTY_QUERY>) {
   const { search = '', properties, excluded_properties: excluded = [] } = given
   return {

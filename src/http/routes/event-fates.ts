@@ -96,7 +96,8 @@ export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
       answers: { 200: done(is.object({ results: is.list(INGESTION_FATE) })) },
       async handle({ services, projectId, nowMs, grant }) {
         const dropped = await services.queries.ingestionFates(projectId, nowMs - KEPT_MS)
-        // A request that names no project may have been meant for any project, so only keys for all projects see it.
+        // A refused request that names no project may have been meant for any project. It is therefore shown only to
+        // keys that may use all projects.
         const refused = services.refused.of(projectId, grant.projectIds === 'all')
         return { results: merged([...dropped, ...refused]) }
       },

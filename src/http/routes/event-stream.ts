@@ -44,8 +44,8 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })
-      // If the client leaves before the answer begins, the stream is canceled here. Later, the code that sends the
-      // answer detects that the client has left.
+      // Cancels the stream if the client leaves before the answer begins. Once the answer has begun, the code that
+      // sends it detects that the client has left.
       request.onLeave(() => stream.cancel())
       return {
         status: 200,

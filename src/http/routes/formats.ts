@@ -57,9 +57,9 @@ export function answerRow(format: RowFormat, row: RowText): Answer {
 }
 
 /**
- * Returns an answer with rows that a thread has written as text. A CSV answer contains only the rows. A JSON answer
- * contains them in the member `member`, after the members of `before` and in front of the members of `behind`. No row
- * is copied.
+ * Returns an answer with rows that a thread has written as text. A CSV answer contains only the rows. A JSON answer is
+ * an object with the members of `before`, the rows under the name `member`, and the members of `behind`. No row is
+ * copied.
  */
 export function answerRows(
   format: RowFormat,
@@ -131,8 +131,8 @@ export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
 }
 
 /**
- * Returns the members of an object as JSON, between an opening and a closing character. If the object is empty, returns
- * only the character that the surrounding JSON still needs: `{` at the beginning, or `closing` at the end.
+ * Returns the members of an object as JSON, between `opening` and `closing`. One of the two is a brace, and the other
+ * is a comma. If the object is empty, returns only the brace.
  */
 function membersOf(value: object, opening: string, closing: string): string {
   const members = JSON.stringify(value).slice(1, -1)

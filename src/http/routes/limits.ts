@@ -36,8 +36,8 @@ export const ERASURES_RUNNING_MAX = 100
  */
 export const FILTERS_MAX = 100
 /**
- * The approximate number of UTF-16 units on one page of flags, because the main thread builds it. The page ends there,
- * but not before its first flag, and `next` leads to the rest.
+ * The approximate number of UTF-16 units at which a page of flags ends, because the main thread builds the page. A page
+ * has at least one flag, and `next` leads to the rest.
  * @user Flags
  */
 export const PAGE_FLAG_UNITS_MAX = 256 * 1024
@@ -100,15 +100,15 @@ export const FLAG_HEADS_KNOWN_MAX = 200
  */
 export const FLAG_HEADS_OF_QUERY_MAX = 16
 /**
- * The largest number of UTF-16 units in the query string of a cached flag request, and in its content type and encoding
- * together. Longer ones are parsed each time.
+ * The largest number of UTF-16 units in the query string of a flag request whose parsed form is cached. The same limit
+ * applies to its content type and encoding together. Longer ones are parsed each time.
  */
 export const FLAG_KNOWN_UNITS_MAX = 200
 /** The largest number of bytes in one file of the SDK. A larger file is not served. */
 export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
 /**
- * The largest number of files of the SDK that are served. Further files are not served, because all of them may be in
- * memory, each in three encodings.
+ * The largest number of files of the SDK that are served. Further files are not served. The number is limited because
+ * all files may be in memory, each in three encodings.
  */
 export const SDK_FILES_MAX = 64
 /**

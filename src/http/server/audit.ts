@@ -1,9 +1,9 @@
 /**
  * Records requests to private routes in the audit log. `HttpServer.routes` wraps every route that may change something,
- * so that no route can be forgotten. A POST route that only reads carries a mark (`isRead`), and is not recorded. An
- * entry is durable before the answer is sent. A change of flags or of the organization stores its entry in its own
- * transaction (`ApiRequest.noting`). For all other changes, and for refusals, the entry is stored here.
- * docs/OPERATIONS.md, "Audit log".
+ * so that no route can be forgotten. A POST route that only reads has `isRead: true` and is not recorded. An entry is
+ * durable before the answer is sent. A change of flags or of the organization stores its entry in its own transaction
+ * (`ApiRequest.noting`). For all other changes, and for refusals, the entry is stored here. docs/OPERATIONS.md, "Audit
+ * log".
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'

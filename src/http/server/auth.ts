@@ -33,8 +33,7 @@ export interface KeyGrant {
   /** The numbers of the projects that both the key and its user may use. */
   readonly projectIds: readonly number[] | 'all'
   /**
-   * The level of the user in each project in which it differs from the level in the organization. The key is the number
-   * of the project.
+   * The level of the user in each project in which it differs from the level in the organization, by project number.
    */
   readonly projectLevels?: ReadonlyMap<number, number>
   /** The scopes of the key itself. The key of a viewer can have more scopes than a viewer may use. */
@@ -54,15 +53,18 @@ export interface KeyGrant {
 
 /** The sessions of the console. A session has the rights of the key with which it was started. */
 export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
-  /** Finds the session of a token, or says why it has ended. Absent if there is no console. */
+  /**
+   * `open` finds the session of a token. `endOf` says why the session of a token has ended. Absent if there is no
+   * console.
+   */
   readonly sessions?:
     | { open(token: string, isUse: boolean): Grant | null; endOf(token: string): string }
     | undefined
 }
 
 /**
- * A grant with everything that is needed to compare it with another one. With a key, nobody may create a key with more
- * rights than the key itself has (routes/organization/keys.ts).
+ * A grant that also contains the rights of the key itself. They are compared when a key is created, because a request
+ * cannot create a key with more rights than the key of the request (routes/organization/keys.ts).
  */
 export interface FullGrant extends KeyGrant {
   readonly keyScopes: readonly string[]
@@ -94,14 +96,14 @@ type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'
 const CURRENT_PROJECT_ID = 1
 
 /**
- * Returns the project of a request. `grant` comes from `authenticate` and must allow the project. `segment` is the
- * project in the path, as a number or `@current`, or null if the path names no project. The query parameter `token`,
- * which contains the key of a project, overrides it. If neither names a project, the header X-PostHog-Project-Api-Key
- * does.
+ * Returns the project of a request. The query parameter `token`, which contains the key of a project, has precedence.
+ * Without `token`, the header X-PostHog-Project-Api-Key contains the key, but it is ignored if `segment` is a project
+ * number. Without both keys, `segment` names the project. `segment` is the project in the path, as a number or
+ * `@current`, or null if the path names no project. `grant` comes from `authenticate` and must allow the project.
  *
- * Throws 401 `authentication_failed` for an unknown `token`, 400 `invalid_project` if nothing names the project and the
- * key may use several, 403 `permission_denied` if the key lacks the scope or may not use the project, and 404
- * `not_found` if the project does not exist.
+ * Throws 401 `authentication_failed` for an unknown project key, 400 `invalid_project` if nothing names the project and
+ * the key of the request may not use exactly one, 403 `permission_denied` if that key lacks the scope or may not use
+ * the project, and 404 `not_found` if the project does not exist.
  */
 export function authoriseAs(
   grant: KeyGrant,
@@ -221,8 +223,9 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A session counts as used only if a user has caused the request. Requests of a page that nobody looks at must not
-  // keep the session alive. Nor must a long answer, which checks from time to time whether it may continue.
+  // A session counts as used only if a user has caused the request, so that a page that nobody looks at does not keep
+  // its session alive. While a long answer is sent, its session is checked again from time to time. These later checks,
+  // for which `request.caller` is already set, do not count as use.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {

@@ -53,7 +53,7 @@ const MEMORY_PART = 1 / 8
  * fit.
  */
 export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): number {
-  // If there is no limit, Node returns 0 or undefined, depending on its version.
+  // If the memory of the process is not limited, Node returns 0 or undefined, depending on its version.
   const memoryBytes = process.constrainedMemory() || Number.POSITIVE_INFINITY
   return Math.min(configuredBytes, Math.max(bodyBytesMax, Math.floor(memoryBytes * MEMORY_PART)))
 }
@@ -187,10 +187,10 @@ export interface BodyOptions {
   readonly usesSlabs?: boolean
   /**
    * Receives the whole body. It is called once, while the exchange is open. With `isTransient`, the memory is reused
-   * after the call returns, so the receiver must copy the bytes that it needs later. Otherwise the body has an
-   * ArrayBuffer of its own, which may be longer than the body and may be kept or transferred. The bytes of the body
-   * stay reserved until the exchange is answered. If there is a `slab`, the body is in it, and the receiver owns the
-   * slab unless the call throws. Errors that the call throws are answered by `sendError`.
+   * after the call returns, so the receiver must copy the bytes that it needs later. With a `slab`, the body is in the
+   * slab, which belongs to the receiver unless the call throws. Otherwise the body has an ArrayBuffer of its own, which
+   * may be longer than the body and may be kept or transferred. The bytes of the body stay reserved until the exchange
+   * is answered. Errors that the call throws are answered by `sendError`.
    */
   readonly onBody: (body: Uint8Array, isTransient: boolean, slab: Slab | null) => void
   /** Called for a body that is too large, before the error is answered. */
@@ -200,8 +200,8 @@ export interface BodyOptions {
 /**
  * Reads the body of a request. Call it before the handler returns. `declaredBytes` is the Content-Length, or null for a
  * chunked body and for a request without a body. A missing body is delivered as an empty one. A body that is too large
- * is answered 413 `request_too_large`, at once if already the declared length is too large. If the budget is used up,
- * the answer is 503 `server_error`. If the client leaves, nothing is delivered.
+ * is answered 413 `request_too_large`. If its declared length is too large, it is not read at all. If the budget is
+ * used up, the answer is 503 `server_error`. If the client leaves, nothing is delivered.
  */
 export function collectBody(
   exchange: Exchange,
@@ -223,7 +223,8 @@ export function collectBody(
     exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
-    // uWebSockets.js delivers the rest of a body even if the answer was sent before its end. That rest is ignored.
+    // uWebSockets.js delivers the rest of a body even if the request was answered before the body had ended. The rest
+    // is ignored.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       exchange.isBodyAwaited = false
@@ -243,9 +244,9 @@ class BodyUpload implements Upload {
   readonly #declaredBytes: number | null
   readonly #options: BodyOptions
   #buffer: Uint8Array = new Uint8Array(0)
-  /** The reusable memory that `#buffer` uses. Null if its memory is not reused. */
+  /** The reusable memory that `#buffer` uses. Null if `#buffer` uses other memory. */
   #spare: Uint8Array | null = null
-  /** The slab (base/slabs.ts) that `#buffer` uses. Null as long as the body fits into the reusable memory `#spare`. */
+  /** The slab (base/slabs.ts) that `#buffer` uses. Null if `#buffer` uses other memory. */
   #slab: Slab | null = null
   #receivedBytes = 0
   #reservedBytes = 0
@@ -266,7 +267,7 @@ class BodyUpload implements Upload {
     return this.#receivedBytes
   }
 
-  /** Closes the connection. The library then reports an abort, which releases everything. */
+  /** Closes the connection. `onAbort` is then called, which releases the memory of the body. */
   cut(): void {
     if (this.#exchange.isOpen) this.#exchange.response.close()
   }
@@ -289,9 +290,9 @@ class BodyUpload implements Upload {
   }
 
   /**
-   * Delivers the whole body. For a chunked body, this happens only after everything that was received with it has been
-   * parsed. If something other than the end of the body follows (a trailer, another request, garbage), the library has
-   * closed the connection by then, and the request is not executed.
+   * Delivers the whole body. A chunked body is delivered only after the HTTP library has parsed all bytes that arrived
+   * together with its end. If something other than the end of the body is among them (a trailer, another request,
+   * garbage), the library has closed the connection by then, and the request is not executed.
    */
   #deliver(body: Uint8Array): void {
     if (this.#exchange.isOpen) {
@@ -325,8 +326,9 @@ class BodyUpload implements Upload {
   }
 
   /**
-   * Takes a slab for a body that is too large for reusable memory. First it is a small slab. When that is too small, it
-   * is a large slab, with room for all bytes that may still arrive.
+   * Takes a slab for a body that is too large for reusable memory: a small slab as long as the body fits into it, then
+   * a large slab with room for all bytes that may still arrive. Returns null if the body uses no slab, or if no slab is
+   * free.
    */
   #takeSlab(capacity: number): Slab | null {
     const { budget, usesSlabs, bytesMax } = this.#options
@@ -340,7 +342,7 @@ class BodyUpload implements Upload {
     if (this.#declaredBytes !== null && neededBytes >= DECLARED_BUFFER_FROM_BYTES) return most
     const factor = this.#declaredBytes === null ? 2 : 4
     const grown = Math.max(FIRST_BUFFER_BYTES, neededBytes, this.#buffer.length * factor)
-    // As long as the body fits into a small slab, the buffer does not grow beyond it.
+    // As long as the body fits into a small slab, the buffer does not grow beyond the size of a small slab.
     const bound = neededBytes <= SMALL_SLAB_BODY_BYTES_MAX ? SMALL_SLAB_BODY_BYTES_MAX : most
     return Math.max(neededBytes, Math.min(grown, most, bound))
   }

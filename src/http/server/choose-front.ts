@@ -8,7 +8,10 @@ import { UwsFront, uwsObstacle } from './uws-front.ts'
 /** The name of the chosen library, and why it was chosen. */
 export interface ChosenFront {
   readonly name: HttpServerName
-  /** The reason why `auto` did not choose uWebSockets.js. Null if it did, or if the setting named a library. */
+  /**
+   * The reason why uWebSockets.js could not be chosen for the setting `auto`. Null if it was chosen, or if the setting
+   * is not `auto`.
+   */
   readonly obstacle: string | null
 }
 

@@ -23,8 +23,8 @@ import { TrustedProxies } from './url.ts'
  */
 const RESERVED_FILES = 128
 /**
- * If the limit of open files is low, this number of connections is allowed all the same, although the reserved files
- * and these connections together exceed the limit. If the limit is lower still, the number falls, but not below
+ * With a low limit of open files, this number of connections is allowed, although the connections and the reserved
+ * files together exceed the limit. With a still lower limit, fewer connections are allowed, but at least
  * `CONNECTIONS_MIN`.
  */
 const SCARCE_CONNECTIONS = 32
@@ -112,8 +112,8 @@ function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock
  */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // Of the files that the daemon does not need at its start, half may be connections. The other half is left for
-  // threads that start later.
+  // Half of the files that the daemon does not need at its start may be used for connections. The other half is left
+  // for threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

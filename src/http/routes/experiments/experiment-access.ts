@@ -46,7 +46,10 @@ export interface ExperimentServices extends FlagServices, OrganizationServices, 
 /** A request to one of these routes. */
 export type ExperimentCall = Call<ExperimentServices>
 
-/** The part of a request that makes a change in `projectId`. It need not be the project in the path. */
+/**
+ * The parts of a request that a change needs. `projectId` is the project to change. It may differ from the project in
+ * the path, for example when an experiment is copied to another project.
+ */
 type ChangingCall = Pick<ExperimentCall, 'request' | 'services' | 'projectId' | 'nowMs' | 'actor'>
 
 const UNKNOWN = 'The project has no such experiment.'
@@ -98,9 +101,9 @@ export function refuseGroupsIfMixed(
 }
 
 /**
- * Makes a change together with its audit entry. Resolves with the number of the experiment, the holdout or the saved
- * metric. By then, the change is durable and every later decision uses it. Throws 400, 404 `not_found`, and 503 if
- * nothing can be written.
+ * Makes a change together with its audit entry, and returns the number of the experiment, the holdout or the saved
+ * metric. When it resolves, the change is durable and every later flag decision uses it. Throws 400, 404 `not_found`,
+ * and 503 if nothing can be written.
  */
 export async function changeExperiment(
   { request, services, projectId, nowMs, actor }: ChangingCall,

@@ -18,8 +18,8 @@ import { changedExperiment, type ExperimentCall, presentExperiment } from './exp
 
 /**
  * Creates the copy as a draft, with its flag and its saved metrics, in one transaction. Returns the JSON of the copy.
- * The call is about no project, because the user may have another level in each of the two projects. Throws 400, 403
- * `permission_denied`, and 404 `not_found`.
+ * The rights are checked in the source and in the target project, because the user may have a different level in each.
+ * Throws 400, 403 `permission_denied`, and 404 `not_found`.
  */
 export async function copyToProject(
   call: ExperimentCall,

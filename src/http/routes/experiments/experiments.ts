@@ -209,7 +209,10 @@ function step(
   })
 }
 
-/** Takes a step with the experiment named in the path, and returns the JSON of the experiment after it. */
+/**
+ * Makes a step in the life of the experiment named in the path, such as its launch. Returns the JSON of the experiment
+ * after the step.
+ */
 async function taken(call: ExperimentCall, wanted: () => ExperimentStep) {
   const view = await visibleExperiment(call)
   const step = wanted()

@@ -12,8 +12,8 @@ import { changed, type PersonServices } from '../persons/person-services.ts'
 import { changeExperiment, type ExperimentCall, requireFlagEdit } from './experiment-access.ts'
 
 /**
- * The experiments whose cohort is being created, as texts `project/experiment`. The key of the map is an object that
- * each daemon has once, because tests run several daemons in one process.
+ * For each daemon, the experiments whose cohort is being created, such as `1/7` for experiment 7 of project 1. The key
+ * of the map is the object `services.queries` of the daemon, because tests run several daemons in one process.
  */
 const creating = new WeakMap<object, Set<string>>()
 
@@ -59,8 +59,7 @@ async function create(call: ExperimentCall, view: ExperimentView): Promise<Cohor
   const { id: cohortId } = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
   const deleted = { kind: 'update_cohort', id: cohortId, changes: { deleted: true } } as const
   try {
-    // The audit entry that is stored with the change of the experiment names the experiment. This entry names the
-    // cohort.
+    // `changeExperiment` below stores an audit entry that names the experiment. This additional entry names the cohort.
     const entry = request.audit?.entry()
     if (entry !== undefined) {
       const objectId = `cohort ${cohortId}`
@@ -74,13 +73,17 @@ async function create(call: ExperimentCall, view: ExperimentView): Promise<Cohor
     await changeExperiment(call, set)
     return made
   } catch (error) {
-    // The experiment does not refer to the cohort, so the cohort is deleted. If that fails, the cohort does no harm.
+    // Because of the error, the experiment does not refer to the new cohort, so the cohort is deleted. If the deletion
+    // fails, an unused cohort remains, which does no harm.
     await services.commands.run(projectId, actor, deleted).catch(() => undefined)
     throw error
   }
 }
 
-/** Runs `action`. Throws 400 if `action` still runs for the same experiment, because each call may scan many events. */
+/**
+ * Runs `action`. Throws 400 if an earlier request is still creating the cohort of this experiment, because creating a
+ * cohort may scan many events.
+ */
 async function alone<Result>(
   { services, projectId }: ExperimentCall,
   id: number,

@@ -25,7 +25,9 @@ export interface PortableChange {
   readonly request: ScheduleRequest & { readonly payload: JsonObject }
   /** The time from which a recurring change counts its intervals. Undefined if the change is made once. */
   readonly anchorMs: number | undefined
-  /** The conditions that the change adds, as the filters of a flag in a file. Null if it adds none. */
+  /**
+   * The conditions that the change adds, in the form that the filters of a flag have in a file. Null if it adds none.
+   */
   readonly conditions: JsonObject | null
 }
 
@@ -76,9 +78,10 @@ export function requestOf(
 }
 
 /**
- * Returns the scheduled change of the target that an earlier copy has made from the same change, or undefined. Two
- * ramps are the same if their condition and their guards are equal, because the time of a copied ramp and its remaining
- * steps depend on when it was copied. A halted ramp counts too, so that it is not started again by a second copy.
+ * Returns the scheduled change of the target that an earlier copy has made from the same change of the source, or
+ * undefined if there is none. Of two ramps, only the conditions and guards are compared, because the time and the
+ * remaining steps of a copied ramp depend on when it was copied. Halted ramps are compared, too. Otherwise a second
+ * copy would start a halted ramp again.
  */
 export function scheduledAlready(
   request: PortableChange['request'],
@@ -132,8 +135,8 @@ function payloadOf({ payload, ramp }: ScheduledChange): JsonObject {
 }
 
 /**
- * Returns the time of a step, as the number of seconds after the step before it if both have a fixed time. The copy may
- * begin later than planned, but each step then still lasts as long as planned.
+ * Returns the time of a step. If this step and the step before it have fixed times, it is returned as the number of
+ * seconds between them. The copy may begin later than planned, but each step then still lasts as long as planned.
  */
 function lasting(time: JsonObject, steps: readonly RampStep[], index: number): JsonObject {
   const [beforeMs, atMs] = [steps[index - 1]?.atMs ?? null, steps[index]?.atMs ?? null]

@@ -75,8 +75,8 @@ export function requireEdit(
 
 /**
  * Returns the JSON of a flag for the caller. Answers about roles contain flags in the same form. Pages with many flags
- * set `hasDetails` to false, because the details need every pattern to be compiled. Source: interface description,
- * section 2.3.
+ * set `hasDetails` to false, because every regular expression of a flag must be compiled to compute its details.
+ * Source: interface description, section 2.3.
  */
 export function presentFlag(
   { services, user, nowMs }: Pick<FlagCall, 'services' | 'user' | 'nowMs'>,

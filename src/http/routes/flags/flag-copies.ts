@@ -49,8 +49,8 @@ export type CopyServices = FlagServices &
   PersonServices & { readonly queries: Pick<OrganizationPort, 'organization'> }
 
 /**
- * A rehearsal assumes that the missing cohorts already exist in the target project, and numbers them from here on. No
- * stored cohort has such a number.
+ * The number that a rehearsal gives to the first cohort that the target project lacks. The rehearsal treats such
+ * cohorts as if they existed, and numbers them from here on. No stored cohort has such a number.
  */
 const FIRST_ASSUMED_ID = 999_999_999_000_000
 
@@ -200,7 +200,10 @@ function requireOrganization({ request, services }: FlagCall): void {
   throw new ServiceError('not_found', 'This organization does not exist. Use its ID or `@current`.')
 }
 
-/** Returns true if the caller may use a project with this scope, at the level that the user has in this project. */
+/**
+ * Returns true if the caller may use a project and has this scope there. The level of the user in this project may
+ * limit the scopes of the key.
+ */
 export function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
   const { projectIds } = grant
   const isOpen = projectIds === 'all' || projectIds.includes(id)
@@ -328,8 +331,8 @@ function namesAfter(
 }
 
 /**
- * Returns the number of a flag of the target. If the flag does not exist yet because it is copied, too, returns a
- * number that stands for it. Returns null if there is no such flag.
+ * Returns the number of a flag of the target. If the flag does not exist yet but is one of the copied flags, returns
+ * `FIRST_ASSUMED_ID` in its place. Returns null if there is no such flag.
  */
 function keyNumber(set: FlagSet, copied: readonly JsonObject[], key: string): number | null {
   const known = set.flags.find((one) => one.key === key)?.id
@@ -346,8 +349,8 @@ async function copySchedule(
   if (changes.length === 0) return
   const readNewestFirst = () => services.queries.scheduledChanges(projectId, flagId)
   let known = await readNewestFirst()
-  // Each scheduled change of the target stands for at most one of the source. So two equal changes of the source become
-  // two changes of the target.
+  // Each scheduled change of the target is matched with at most one change of the source. If the source has two equal
+  // changes, the target therefore gets two.
   const matched = new Set<number>()
   const create = async (change: PortableChange): Promise<void> => {
     const { request: wanted } = requestOf(change, names)
@@ -373,8 +376,8 @@ async function copySchedule(
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'conflict') throw error
       known = await readNewestFirst()
-      // If another request has scheduled a change in the meantime, it may be the same one. The copy then starts again
-      // and finds it.
+      // If another request has scheduled a change in the meantime, that change may be equal to this one. A second call
+      // of `create` then finds it.
       if ((known[0]?.id ?? 0) <= newestId) throw error
       await create(change)
     }
@@ -466,9 +469,9 @@ function targetOf(
 
 /**
  * Appends a cohort that the target lacks to `missing`, after the cohorts that its rule refers to. `above` contains the
- * names of the cohorts whose rules have led to it. Throws 400 if the members of the cohort are stored: if it is static
- * or selects persons by their events. Also throws 400 if its rule refers to a deleted cohort, leads back to the cohort
- * itself, or refers to a cohort whose name is not unique.
+ * names of the cohorts whose rules have led to this cohort. Throws 400 if the cohort is static or selects persons by
+ * their events, because its members belong to one project. Also throws 400 if its rule refers to a deleted cohort,
+ * leads back to the cohort itself, or refers to a cohort whose name is not unique.
  */
 function addMissing(
   name: string,

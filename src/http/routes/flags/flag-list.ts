@@ -25,7 +25,9 @@ export function listFlags(call: FlagCall): Answer {
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** Returns the JSON of each flag. The list ends where the page reaches its largest size. */
+/**
+ * Returns the JSON of each flag. Stops before the flag that would make the page too large, but returns at least one.
+ */
 function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   const texts: string[] = []
   let units = 0

@@ -90,8 +90,8 @@ export const FEATURE_FLAG = is.namedObject(
     key: is.TEXT,
     ...FIELDS,
     filters: FILTERS,
-    // The list has no limit. One body may name only a limited number of dashboards, but each change can add as many
-    // again.
+    // This list in answers has no limit. One request can add only a limited number of dashboards, but the next one can
+    // add more.
     analytics_dashboards: is.list(is.WHOLE),
     created_by: is.nullable(USER_SUMMARY),
     last_modified_by: is.nullable(USER_SUMMARY),

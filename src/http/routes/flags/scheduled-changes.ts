@@ -290,7 +290,10 @@ function previewRoute(): AnyRoute<FlagServices> {
   )
 }
 
-/** Returns the body of the PATCH that each step of a scheduled change would send. Throws 400. */
+/**
+ * Returns, for each step of a scheduled change, the body of a PATCH request that makes the same change to the flag. A
+ * change that is no ramp has one step. Throws 400.
+ */
 function bodiesOf(payload: JsonObject, flag: Flag) {
   const ramp = rampOf(payload, flag)
   if (ramp === null) return [{ percentage: null, body: bodyOfChange({ payload, ramp }, flag) }]

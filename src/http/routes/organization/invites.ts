@@ -135,7 +135,7 @@ export const INVITE_ROUTES = [
         const invite = await services.limits.attempt(address, find)
         const accept = async () => {
           const passwordHash = await hashFor(call, invite, password)
-          // The valid code authenticates this request. It now has a caller, so the audit log records it.
+          // The valid code authenticates this request. The caller is set so that the audit log records the request.
           request.caller = { source: 'api', userId: null, keyId: null }
           const acceptance = { code, firstName, passwordHash }
           const { user, made } = await change(call, 'acceptInvite', acceptance)

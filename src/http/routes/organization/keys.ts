@@ -1,6 +1,6 @@
 /**
- * The routes of the calling user's personal keys. With a key, a client cannot create a key that has more rights than
- * the key itself. It also cannot replace, revoke or change the rights of a key that has more rights. Source:
+ * The routes of the calling user's personal keys. A request cannot create a key that has more rights than the key of
+ * the request. It also cannot replace, revoke or change the rights of such a key. Source:
  * docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -65,8 +65,8 @@ const PERSONAL_KEY_MEMBERS = {
 /** A personal key in an answer. */
 export const PERSONAL_KEY = is.namedObject('PersonalKey', PERSONAL_KEY_MEMBERS)
 /**
- * The key with which the request was made. Its two lists are never null, because clients read them without checking for
- * null.
+ * The key with which the request was made. The lists of projects and organizations are never null here, because clients
+ * read them without checking for null.
  */
 const CURRENT_KEY = is.namedObject('CurrentPersonalKey', {
   ...PERSONAL_KEY_MEMBERS,
@@ -138,7 +138,9 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
           throw invalidInput('expires_at', 'cannot be changed. Create another key')
         }
         if (changes.scopes !== undefined || changes.projectIds !== undefined) {
-          // A key must not take rights away from a key that has more rights.
+          // The calling key must have all rights that the changed key had before, and all rights that it gets.
+          // Otherwise a key with few rights could take rights away from another key, or give it more rights than its
+          // own.
           requireContained(call.grant, before, 'change the rights of a key')
           requireContained(call.grant, { ...before, ...changes }, 'turn a key into one')
         }
@@ -164,8 +166,8 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       answers: { 200: done(PERSONAL_KEY) },
       async handle(call) {
         const before = await keyInPath(call)
-        // The client that receives the new key has its rights, so these must not exceed the rights that the client
-        // already has.
+        // The client receives the new secret, and with it all rights of the replaced key. These must not exceed the
+        // rights of the calling key.
         requireContained(call.grant, before, 'replace a key')
         const { text, key } = await change(call, 'rollKey', before.id)
         return keyBody(key, text)
@@ -178,15 +180,16 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
 export type KeyRights = Pick<FullGrant, 'scopes' | 'projectIds' | 'expiresAtMs'>
 
 /**
- * Throws 403 `permission_denied` if `rights` include a scope or a project that the calling key does not have, or expire
- * later. `what` names the refused action in the error text.
+ * Throws 403 `permission_denied` if `rights` exceed those of the calling key: if they include a scope or a project that
+ * the calling key does not have, or if they expire later than the calling key. `what` names the refused action in the
+ * error text.
  */
 export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
   const refuse = (lack: string): never => {
     throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
-  // Both keys belong to the same user. The level of the user limits both in the same way, and may rise later. The
-  // rights are therefore compared without this limit.
+  // Both keys belong to the same user, whose level limits both in the same way and may rise later. The scopes and
+  // projects of the keys themselves are therefore compared, without the limit of the level.
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { keyProjectIds: projectIds, expiresAtMs } = grant

@@ -129,8 +129,8 @@ export function ask<Name extends OrganizationOperation>(
 }
 
 /**
- * Makes a change together with its audit entry. Every request after it sees the change. `objectId` is the ID for the
- * entry, if neither the path nor the result contains it. Throws 503 if nothing can be written.
+ * Makes a change together with its audit entry. When it resolves, all later requests see the change. `objectId` is the
+ * ID for the entry, if neither the path nor the result contains it. Throws 503 if nothing can be written.
  */
 export async function change<Name extends OrganizationOperation>(
   { request, services }: Pick<OrganizationCall, 'request' | 'services'>,

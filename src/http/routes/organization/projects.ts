@@ -288,8 +288,8 @@ function secretBody(key: SecretKeyView, value: string | null) {
 }
 
 /**
- * Throws 403 if the calling key may not read flag definitions. A client that knows a secret key can read them
- * permanently, so only a key with this right may hand out a secret key.
+ * Throws 403 unless the calling key may read the flag definitions of the project and never expires. A client that knows
+ * a secret key can read flag definitions permanently, so a key with fewer rights must not hand out a secret key.
  */
 function requireSecretRights({ grant, projectId }: ProjectCall): void {
   const rights = { scopes: ['feature_flag:read'], projectIds: [projectId], expiresAtMs: null }

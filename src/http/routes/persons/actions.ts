@@ -145,8 +145,8 @@ async function patchAction(
 }
 
 /**
- * Returns the members of a step. `text` is the schema of their texts, and `matching` returns the schema for how a text
- * is compared.
+ * Returns the schemas of the members of a step. `text` is the schema of a text, such as `url`. `matching` returns the
+ * schema of a member that says how a text is compared, such as `url_matching`.
  */
 function stepMembers<Text, Matching>(
   text: is.Schema<Text>,
@@ -166,7 +166,10 @@ function stepMembers<Text, Matching>(
   }
 }
 
-/** Returns the schema for how a member of a step is compared. `name` is the member. */
+/**
+ * Returns the schema of a member that says how a text of a step is compared. `name` is its name, such as
+ * `url_matching`.
+ */
 function matching(name: string) {
   const detail = `\`steps\` need \`contains\`, \`exact\` or \`regex\` as \`${name}\`.`
   return is.refused(is.choice(...MATCHINGS, null), detail)

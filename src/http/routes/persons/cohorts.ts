@@ -257,8 +257,8 @@ function readTable(body: Uint8Array): TableMembers {
 }
 
 /**
- * Returns the filter tree in a body. A filter that can never match is refused, unless the cohort `before` already has
- * exactly this filter.
+ * Returns the filter tree in a body. Throws 400 for a filter that can never match, unless the stored cohort `before`
+ * already has the same filter.
  */
 async function readTree(sent: unknown, before: CohortView | null): Promise<FilterGroup> {
   if (sent === undefined || sent === null) throw required('filters')

@@ -33,7 +33,8 @@ const PERSON_UUID = [
 const SEPARATORS = [',', ';', '\t'] as const
 
 /**
- * The persons named in a table, and the number of rows that name a person. One row may stand for several distinct IDs.
+ * The persons named in a table, and the number of rows that name a person. One row may stand for several distinct IDs,
+ * because it is not always clear which blanks and apostrophes belong to the ID (see `idsOf`).
  */
 interface MemberTable extends TableMembers {
   readonly rowCount: number
@@ -41,8 +42,8 @@ interface MemberTable extends TableMembers {
 
 /** Returns the persons named in a table. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
 export function readMemberTable(text: string): MemberTable {
-  // If the separator is wrong, the first line may not be readable: after `"distinct_id"`, the text `;"name"` is an
-  // error.
+  // The separators are tried one after the other. With a wrong separator, the first line may be invalid: if the
+  // separator is a comma, the line `"distinct_id";"name"` has an error after the first quoted text.
   const faults: unknown[] = []
   for (const separator of SEPARATORS) {
     let columns: Columns | null = null
@@ -77,8 +78,8 @@ interface Columns {
    */
   readonly uuid: number | null
   /**
-   * True if the first line may be a row with data, whose cell happens to be `id` or `uuid`. It is a header if any other
-   * cell of the column is a UUID.
+   * True if the first line may be a row with data, because the only name found in it is `id` or `uuid`, which could be
+   * a distinct ID. The line counts as a header if a cell of this column is a UUID.
    */
   readonly isDoubtful: boolean
 }
@@ -111,8 +112,8 @@ function membersBelow(text: string, separator: string, columns: Columns): Member
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
     else others.push(cells[0] ?? '')
   }
-  // The first line has the text `id` or `uuid`, and no cell below it is a UUID. So the column contains distinct IDs,
-  // and the first line is either its header or a distinct ID itself.
+  // If it is doubtful whether the first line is a header, and no cell below it is a UUID, the cells of the first column
+  // are distinct IDs. The first line is then treated as their header, although it may be a distinct ID itself.
   const members = membersOf(isDoubtful && personUuids.length === 0 ? others : ids)
   return { ...members, personUuids, rowCount: members.rowCount + personUuids.length }
 }

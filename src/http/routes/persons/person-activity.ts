@@ -221,8 +221,8 @@ function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly
 }
 
 /**
- * Adds the keys of filters on persons to `keys`, also from nested lists and groups. The recursion is limited, because
- * JSON of clients may not be nested deeply.
+ * Adds the keys of filters on persons to `keys`, also from nested lists and groups. The recursion cannot become deep,
+ * because deeply nested JSON of clients is refused earlier.
  */
 function collectKeys(value: unknown, keys: Set<string>): void {
   if (Array.isArray(value)) {

@@ -168,8 +168,8 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
 }
 
 /**
- * Returns the answer for a lifecycle request without its required parameters. Its body has the additional member
- * `message`. Any other error is thrown again.
+ * Returns the answer if `error` says that a lifecycle request lacks a required parameter. The body of the answer has
+ * the additional member `message`. Throws any other error again.
  */
 function missingParameter(error: unknown): Answer {
   const message = error instanceof ServiceError ? lifecycleMessage(error) : null
@@ -210,7 +210,8 @@ function pageOfPeople(
 
 /**
  * Returns an answer with rows that a worker thread has written as text: `opening`, the rows, the members of `inner`,
- * the end of the inner object and its list, and the members of `outer`.
+ * and the members of `outer`. For example, `{"results":[{"people":[...],"count":3}],"next":null}` has `count` from
+ * `inner` and `next` from `outer`.
  */
 function around(opening: string, rows: Uint8Array, inner: object, outer: object): Answer {
   const members = JSON.stringify(inner).slice(1)

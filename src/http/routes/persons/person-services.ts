@@ -64,8 +64,8 @@ const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
 }
 
 /**
- * Appends a change to the log, and resolves with its result when every read shows the change. Throws the error that the
- * result stands for.
+ * Appends a change to the log. Resolves with the result of the change when every read shows it. If the result stands
+ * for an error, throws this error.
  */
 export async function change(
   { services, projectId, grant }: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
@@ -118,7 +118,7 @@ function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference
 
 /**
  * Returns the person named in the path, the format of the answer, and the parameters as `read` returns them. If the
- * parameters are invalid and the person does not exist, it throws 404 instead of 400.
+ * parameters are invalid, throws 404 if the person does not exist, and 400 otherwise.
  */
 export async function readForPerson<T>(
   call: Pick<PersonCall, 'request' | 'services' | 'projectId'>,

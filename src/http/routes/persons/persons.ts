@@ -42,7 +42,10 @@ import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
 const UNREADABLE_IDS = '`ids` must contain numbers or UUIDs of persons.'
-/** The largest offset in the distinct IDs of a person. No person has that many. */
+/**
+ * The largest offset in the list of a person's distinct IDs. A larger offset in a request is treated as this one. No
+ * person has that many distinct IDs.
+ */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {

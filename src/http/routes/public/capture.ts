@@ -100,8 +100,8 @@ export interface CaptureOptions {
   readonly addresses: Pick<AddressesBehind, 'of'>
   readonly limits: Pick<DailyLimits, 'isReached'>
   /**
-   * Returns the error that refuses a request of a sender if no events, or not this many, can be accepted at the moment.
-   * Otherwise returns null.
+   * Returns the error that refuses a request of a sender at the moment, or null if the request can be accepted. `bytes`
+   * and `events` are the size of the request, if it is known.
    */
   readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
   /**
@@ -109,7 +109,10 @@ export interface CaptureOptions {
    * refused.
    */
   readonly admit?: (projectId: number) => void
-  /** Called when events were passed to the group commit. `bytes` is their size there. */
+  /**
+   * Called when events were passed to the group commit. `bytes` is the number of bytes that they take in the group
+   * commit.
+   */
   readonly onAccepted: (projectId: number, eventCount: number, bytes: number) => void
   /** Called when events were dropped because a daily limit of the project is reached. */
   readonly onLimited?: (projectId: number, eventCount: number) => void

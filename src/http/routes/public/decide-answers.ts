@@ -36,9 +36,7 @@ export interface AnswerParts {
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')
-/**
- * An estimate of the length of an answer in bytes, without its flags and configuration. The real length is below it.
- */
+/** The assumed length of an answer in bytes, without its flags and configuration. The real length is always smaller. */
 const FRAME_BYTES = 1024
 /** The number of bytes that are reserved for the end of an answer: two names, a UUID and a time. */
 const END_ROOM_BYTES = 128
@@ -65,18 +63,18 @@ export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: Ans
 /** The position of an answer in the cache. The answer occupies consecutive bytes. */
 export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
   /**
-   * The position at which the answer begins, in the sequence of all bytes that the cache has ever written. It grows
-   * without end, while the ring buffer is overwritten.
+   * The position at which the answer begins, in the sequence of all bytes that the cache has ever written or skipped.
+   * The offset in the ring buffer is this position modulo the size of the buffer.
    */
   readonly start: number
-  /** The number of bytes before the end of the answer. They are the same each time the answer is sent. */
+  /** The number of bytes before the end that `putEnd` writes. They are the same each time the answer is sent. */
   readonly byteLength: number
 }
 
 /**
- * A cache of answers that are sent repeatedly. When an answer is sent again, only its end is written anew. The answers
- * are in a ring buffer, in which the newest answer overwrites the oldest ones. Separate memory for each answer would
- * cost more than building the answer again.
+ * A cache of answers that are sent repeatedly. When an answer is sent again, only its end (the request ID and the time)
+ * is written anew. The answers are in a ring buffer, in which the newest answer overwrites the oldest ones. Separate
+ * memory for each answer would cost more than building the answer again.
  */
 export class KeptAnswers {
   readonly #memory: Buffer
@@ -139,7 +137,7 @@ function putEnd(target: Uint8Array, start: number, nowMs: number): number {
   return position
 }
 
-/** Returns the part of the end after the request ID. Requests of the same millisecond share it. */
+/** Returns the bytes that follow the request ID at the end of an answer. They are built once for each millisecond. */
 function timeOf(nowMs: number): Buffer {
   if (nowMs !== timeMs) {
     time = Buffer.from(`","evaluatedAt":${nowMs}}`)
@@ -169,7 +167,8 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putValues(decisions, false)
       putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
-      // The same member under two names: SDKs read the first one, and the API description has the second one.
+      // SDKs read `errorsWhileComputingFlags`, and the API description has `errorComputingFlags`. Both have the same
+      // value.
       putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':

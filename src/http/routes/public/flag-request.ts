@@ -26,7 +26,9 @@ import {
 } from '../limits.ts'
 import type { AnswerShape } from './decide-answers.ts'
 
-/** A PostHog SDK names itself and its version, and may add more, such as the browser that it runs in. */
+/**
+ * Matches the user agent of a PostHog SDK: the name of the SDK, its version, and possibly more, such as the browser.
+ */
 const SDK_AGENT = /^posthog-(?:([^/]+)\/\s*\S)?/
 /** The names that SDKs of clients give themselves. */
 const CLIENT_SDKS = /^(?:js|android|ios|react-native|flutter)$/
@@ -41,7 +43,7 @@ const NO_NAMES: readonly string[] = Object.freeze([])
 
 /** The query parameters of a flag request. A missing parameter is '' or null. */
 interface FlagQuery {
-  /** The form of the answer that the parameter `v` asks for, on `/decide/` and on `/flags/`. */
+  /** The forms of answers that the parameter `v` asks for: one for `/decide/`, and one for `/flags/`. */
   readonly decideShape: AnswerShape
   readonly flagsShape: AnswerShape
   /** True if answers of `/flags/` must contain the configuration. */
@@ -86,8 +88,8 @@ export interface FlagRequest {
 }
 
 /**
- * A cache of the parts of heads. For each query text, it contains one entry for each combination of the other parts.
- * Nearly all requests repeat one of a few heads.
+ * A cache of the results of `keepHead` by query text. For each query text, it contains one entry for each combination
+ * of content type, encoding and runtime. Nearly all requests repeat one of a few heads.
  */
 const knownHeads = new Map<string, FlagRequestHead[]>()
 

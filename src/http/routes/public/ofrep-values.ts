@@ -45,7 +45,9 @@ export type OfrepEvaluation =
 
 type OfrepReason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'DISABLED'
 
-/** The reasons that OFREP calls a targeting match even if the flag is off, because they depend on the user. */
+/**
+ * The reasons that are reported as `TARGETING_MATCH` even if the flag is off, because these reasons depend on the user.
+ */
 const TARGETED: ReadonlySet<DecisionReason> = new Set([
   'super_condition_value',
   'holdout_condition_value',

@@ -21,8 +21,8 @@ const NUMBER = {
   trendsFilter: { display: 'BoldNumber' },
 }
 /**
- * Filters are tested by putting them into a query. Error texts must name the filter and not the member of that query,
- * so this table has the prefix of the query's member and the prefix of the filter.
+ * Filters are tested by putting them into a query, so an error names a member of this query. This table translates the
+ * beginning of that name to the beginning of the filter's name, which the client has sent.
  */
 const ATTRS: readonly (readonly [query: string, filters: string])[] = [
   ['dateRange.', 'filters.'],
@@ -48,8 +48,8 @@ export function checkDashboardFilters(filters: JsonObject, nowMs: number): void 
     properties: properties ?? [],
   }
   const fault = faultOf({ ...NUMBER, ...under }, nowMs)
-  // Only queries of web analytics accept filters on sessions. It is therefore enough that one of the two queries
-  // accepts the filters.
+  // Only queries of web analytics accept filters on sessions. The filters are therefore valid if the trends query or
+  // the web query accepts them.
   if (fault !== null && faultOf({ kind: 'WebOverviewQuery', ...under }, nowMs) !== null) throw fault
 }
 

@@ -35,7 +35,7 @@ import {
 
 const TOKEN = /^([\w-]{32})(?:\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
-/** The headers of the static page, for each choice of the pages that may embed it in a frame. */
+/** The headers of the static page, which say who may embed it in a frame: pages of any origin (`*`) or none. */
 const STATIC_HEADERS: Readonly<Record<Frames, readonly Header[]>> = {
   '*': [['Content-Security-Policy', pagePolicy(SHARED_STYLE, '*')]],
   "'none'": [['Content-Security-Policy', pagePolicy(SHARED_STYLE, "'none'")]],
