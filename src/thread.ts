@@ -50,8 +50,8 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
   return {
     processor: (settings, damage) =>
       openProcessor(
-        // A shared log is not on the disk of this machine. The processor must then not conclude from the state of the
-        // store which blocks of the log were flushed, just as with a deferred flush.
+        // A shared log is not on the disk of this machine. As with a deferred flush, the processor must then not
+        // conclude from the state of the store which blocks of the log were flushed.
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {

@@ -45,8 +45,9 @@ import { LogReader } from './log/event-log.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
 /**
- * The suffix of a draft with a new address. A start publishes the draft of an interrupted first start, which is
- * complete. A draft with a new address may be incomplete after a power failure, so it has a name of its own.
+ * The suffix of the draft of `credentials.json` with a new address. The draft of the first start has another name,
+ * because a later start publishes it if the first start was interrupted. A draft with a new address must never be
+ * published in this way: after a power failure, it may be incomplete.
  */
 const ADDRESS_SUFFIX = '.address'
 /** The credentials and the address that the operator is shown once, after the first start. */
@@ -261,7 +262,7 @@ export async function openStore<T>(
   const release = isWriting ? await lockForCommand(path) : () => {}
   const store = new OpenStore(path, clock)
   try {
-    // A restore may have replaced the directory before it was locked.
+    // Checks again, because a restore may have replaced the store before the directory was locked.
     if (isWriting) for (const name of environments) requireStore(path, name)
     return await action(store)
   } finally {
@@ -341,8 +342,8 @@ export class OpenStore {
 }
 
 /**
- * Returns how far the store in a directory has followed a shared log, or null if it follows none. Throws
- * `DamagedRecordError`.
+ * Returns the position in the shared log up to which the store in a directory contains all events, or null if it
+ * follows no shared log. Throws `DamagedRecordError`.
  */
 export function readOrigin(dataDir: string): LogOrigin | null {
   const tables = ['shared_log']
@@ -350,7 +351,8 @@ export function readOrigin(dataDir: string): LogOrigin | null {
   try {
     return loadOrigin(environment.table('shared_log'))
   } finally {
-    // `close` closes the environment before it returns. Its promise only waits for writes, and there were none.
+    // The promise need not be awaited: `close` closes the environment before it returns, and the promise only waits for
+    // writes, of which there were none.
     void environment.close()
   }
 }
@@ -366,7 +368,8 @@ export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
     const table = environment.table('shared_log')
     environment.write(() => (origin === null ? clearOrigin(table) : storeOrigin(table, origin)))
   } finally {
-    // `close` closes the environment before it returns, and the write has ended.
+    // The promise need not be awaited: `close` closes the environment before it returns, and the write has already
+    // ended.
     void environment.close()
   }
 }

@@ -5,13 +5,13 @@ export const TABLES_MAX = 64
 /** The largest number of threads that can read an LMDB environment at a time. A further thread gets an error. */
 export const READERS_MAX = 254
 /**
- * The largest number of attempts to pin the newest state of a data file that others write meanwhile. After the last
- * one, the backup or check of the store reports that the file changes too often.
+ * The largest number of attempts to pin the newest state of a data file while other processes write to it. If the last
+ * attempt fails, the backup or the check of the store reports that the file changes too often.
  */
 export const PIN_ATTEMPTS_MAX = 100
 /**
- * The time for one call that releases free pages of a data file to the file system. After it, the call is stopped, and
- * the pages are released later.
+ * The longest time that one call may take to release free pages of a data file to the file system. After this time, the
+ * call is stopped, and the pages are released later.
  */
 export const HOLE_PUNCH_MS_MAX = 10_000
 /**

@@ -1,9 +1,9 @@
 /**
  * Checks a data file before LMDB maps it. LMDB trusts the file completely. If the file is truncated or overwritten, the
  * process is killed by SIGSEGV or SIGBUS. LMDB takes an empty file for a new store. If the newest meta page is damaged,
- * LMDB silently uses the previous state. If the meta page contains a wrong number of the last page, LMDB overwrites
- * used pages. The code here therefore first reads and checks the two meta pages, the length of the file and the roots
- * of the trees.
+ * LMDB silently uses the previous state. If the meta page names a wrong page as the last one, LMDB overwrites used
+ * pages. The code here therefore first reads and checks the two meta pages, the length of the file and the roots of the
+ * trees.
  *
  * A crash does not damage a meta page: a commit writes 120 bytes within one sector of one meta page, and a new file
  * gets its name only when both meta pages are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
@@ -59,7 +59,10 @@ const TREE_ROOT_OFFSET = 40
 
 const LAST_COMMIT = ', and the last commit may have been in it'
 
-/** Checks a data file. Throws errors of the file system. It costs a few reads; more only if the file is too short. */
+/**
+ * Checks a data file. Throws errors of the file system. Costs a few reads, or more if the length of the file does not
+ * match the last page that its meta page names.
+ */
 export function inspectLmdbFile(path: string): LmdbFinding {
   const descriptor = openSync(path, 'r')
   try {
@@ -98,8 +101,8 @@ function damaged(what: string): LmdbFinding {
 
 /**
  * Checks the two meta pages against each other. Returns the fault, or null. Each commit takes the next transaction
- * number, and writes the first meta page if that number is even, and the second one if it is odd. A file never becomes
- * shorter.
+ * number. A commit with an even number writes the first meta page, and a commit with an odd number writes the second
+ * one. The number of the last page never decreases.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
@@ -186,9 +189,9 @@ function pageNumber(number: bigint): number | null {
 
 /**
  * Returns whether a tree refers to page `from` or a later one, in a file of `pageCount` pages. If `transaction` is
- * given, only the pages that this transaction wrote are read. They refer to every page that the transaction added. The
- * cost then depends only on what the transaction changed. If `transaction` is null, every page of the trees is read.
- * Throws `RangeError` if a page is not part of a tree.
+ * given, only the pages that this transaction wrote are read. That is enough to find every page that the transaction
+ * added, and the cost depends only on what the transaction changed. If `transaction` is null, every page of the trees
+ * is read. Throws `RangeError` if a page is not part of a tree.
  */
 function leadsTo(
   descriptor: number,
@@ -213,10 +216,7 @@ function leadsTo(
   throw new RangeError('the pages go round in a circle')
 }
 
-/**
- * Returns the number of pages in the list of free pages that have the number `from` or a larger one. Throws
- * `RangeError` if the list is not valid.
- */
+/** Counts the free pages whose page number is at least `from`. Throws `RangeError` if the list is not valid. */
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
   const pending = meta.freeRoot === null ? [] : [meta.freeRoot]
@@ -252,8 +252,8 @@ function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Bu
 }
 
 /**
- * Returns the numbers of the tree pages to which a page refers, and the number of the last overflow page to which it
- * refers, or 0 if there is none.
+ * Returns the numbers of the pages to which a page refers: of all tree pages in `trees`, and of the last overflow page
+ * in `lastValuePage`, which is 0 if there is none.
  */
 function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
   const trees: number[] = []

@@ -77,8 +77,8 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
 
 /**
  * Checks the list of free pages of a file that `inspectLmdbFile` found sound. Returns the fault, or null. LMDB takes
- * the pages for its next writes from this list, so if the list contains a used page, LMDB overwrites that page. It is
- * meant for a file that is rarely written, because a write during the call looks like damage. Throws errors of the file
+ * the pages for its next writes from this list, so if the list contains a used page, LMDB overwrites that page. Use it
+ * only for a file that is rarely written, because a write during the call looks like damage. Throws errors of the file
  * system. Reads the whole list.
  */
 export function freeListFault(path: string): string | null {
@@ -101,10 +101,10 @@ export interface PageRun {
 }
 
 /**
- * Returns the free pages of a state that were freed by transactions before the transaction `before`, in the order of
- * the file. Throws `LmdbFault` if a page of the file is neither free nor used, or is counted twice, because it is then
- * unknown which pages are free. No process may write to the file during the call. The call reads the list of free pages
- * and the tree of all tables.
+ * Returns the pages that are free in a state and were freed before the transaction `before`, in the order of the file.
+ * Throws `LmdbFault` if a page of the file is neither free nor used, or is counted twice, because it is then unknown
+ * which pages are free. No process may write to the file during the call. The call reads the list of free pages and the
+ * tree of all tables.
  */
 export function freePagesBefore(
   path: string,
@@ -257,7 +257,8 @@ class Walk {
     const keys = this.#keys(page, number, isLeaf)
     let before = low
     for (const [index, key] of keys.entries()) {
-      // The first key of a branch page is empty. It stands for all keys before the second one, so it is not compared.
+      // The first key of a branch page is always empty, because its child contains all keys before the second key. So
+      // the first key is not compared.
       if (isLeaf || index > 0) {
         const isBehind = before === null || this.#compare(key, before) >= (index === 0 ? 0 : 1)
         const isWithin = high === null || this.#compare(key, high) < 0
@@ -366,7 +367,8 @@ class Walk {
     }
     const end = first + pages
     for (let page = first; page < end; ) {
-      // Pages are marked eight at a time, because a large erasure can leave millions of them.
+      // Eight pages are marked at a time where possible, because after a large erasure there can be millions of free
+      // pages.
       if ((page & 7) === 0 && page + 8 <= end && this.#met[page >>> 3] === 0) {
         this.#met[page >>> 3] = 0xff
         this.#metCount += 8

@@ -6,8 +6,8 @@
 
 const PAGE_BYTES = 4096
 /**
- * A record with at least this number of bytes counts as a value with overflow pages of its own. LMDB puts at least two
- * records into a leaf, and two of this size do not fit.
+ * The value of a record with more than this number of bytes counts as stored in overflow pages. LMDB requires that a
+ * leaf has space for two records, and two larger records may not fit.
  */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24
@@ -20,8 +20,8 @@ const LEAVES_OF_CHANGE = 2
 const LISTED_ON_PAGE = 480
 const EVERY_COMMIT_PAGES = 24
 /**
- * A transaction may split one page and merge another, so that the page counts do not show the change. This number of
- * pages is reserved in each table for such cases.
+ * If a transaction splits one page and merges two others, the number of pages of the table stays the same, although
+ * pages were written. This number of pages is added for each table to allow for that.
  */
 const UNSEEN_PAGES = 4
 
@@ -65,11 +65,14 @@ export function addPages(tree: {
 
 /** The numbers of pages that a transaction can write at most, by kind. */
 export interface ChangedPages {
-  /** The number of branches, and of pages of the list of free pages. It hardly depends on the amount of changes. */
+  /**
+   * The number of branch pages and of pages of the list of free pages. It hardly depends on the number of changed
+   * records.
+   */
   readonly fixed: number
   /** The number of leaves that contain changed records. */
   readonly touched: number
-  /** The number of pages with large values, and of pages by which trees grow. */
+  /** The number of overflow pages for large values, plus the number of pages by which the trees grow. */
   readonly added: number
   /**
    * The number of all leaves of the tables after the transaction. It is an upper bound for `touched` in the next
@@ -81,9 +84,9 @@ export interface ChangedPages {
 const NO_PAGES: PageCounts = { branch: 0, leaf: 0, overflow: 0 }
 
 /**
- * Returns the largest numbers of pages that a transaction can write. `changes` has its changes to each table, `before`
- * and `after` have the page counts of the tables before and after it, and `freePages` is the number of pages of the
- * list of free pages.
+ * Returns the largest numbers of pages that a transaction can write. `changes` contains the changes to each table,
+ * `before` and `after` contain the page counts of each table before and after the transaction, and `freePages` is the
+ * number of pages of the list of free pages.
  */
 export function changedPages(
   changes: ReadonlyMap<string, TableChanges>,

@@ -48,8 +48,8 @@ export function* entriesOf(
 }
 
 /**
- * Returns the largest key of a range, or undefined if the range is empty. Unlike in other functions, `end` belongs to
- * the range and `start` does not. The key is valid until the next read.
+ * Returns the largest key of a range, or undefined if the range is empty. The range includes `end` but not `start`,
+ * unlike the ranges of other functions. The key is valid until the next read.
  */
 export function lastKey(
   table: Table,
@@ -94,8 +94,9 @@ export function putJson(table: Table, key: Buffer, value: unknown): void {
 }
 
 /**
- * Reads a JSON record, or returns null if there is none. `T` is the type that `putJson` wrote; the checksum guarantees
- * that the record is unchanged. Throws `DamagedRecordError`.
+ * Reads a JSON record, or returns null if there is none. `T` must be the type of the value that was passed to
+ * `putJson`. The type is not checked, but the checksum guarantees that the record is unchanged. Throws
+ * `DamagedRecordError`.
  */
 export function getJson<T>(table: Table, key: Buffer): T | null {
   const bytes = load(table, key)

@@ -1,6 +1,6 @@
 /**
- * Stores how far a store has followed a log that several machines share. The position is written in the transaction
- * that stores the events up to that position. Table `shared_log`, JSON with a checksum:
+ * Stores the position up to which a store contains the events of a log that several machines share. The position is
+ * written in the transaction that stores the events up to that position. Table `shared_log`, JSON with a checksum:
  *
  *   'stream'           -> incarnation and sequence number
  *   'partition'        -> the number of the partition, unless it is 0

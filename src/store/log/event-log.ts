@@ -53,8 +53,8 @@ import { type StoredBlock, storedBlock } from './stored-block.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /**
- * The next file is prepared while the second half of the current file is filled. For each byte that is appended, this
- * number of bytes of the next file is prepared. That is enough, because a new file is at most twice as large as the
+ * While the second half of the current file is filled, the next file is prepared: this number of bytes for each byte
+ * that is appended. With a factor of 4, the next file is complete in time, because it is at most twice as large as the
  * current one.
  */
 const DRAFT_FACTOR = 4
@@ -73,7 +73,7 @@ export interface LogOptions {
    * block, or 0 before the first append.
    */
   readonly logReach?: BigInt64Array
-  /** Memory that says how much free disk space the log must leave to others, in the layout that `DiskRoom` reads. */
+  /** Shared memory that contains how much free disk space the log must leave for other files. `DiskRoom` reads it. */
   readonly diskRoom?: Float64Array | undefined
 }
 
@@ -122,7 +122,7 @@ export class LogAppender implements ports.LogAppender {
   #trimmed = 0
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
   /**
-   * True if the last frame contains blocks and no later frame exists. A later frame would prove that these blocks were
+   * True if the last frame contains blocks. As long as no frame follows it, nothing proves that these blocks were
    * written completely.
    */
   #isUnproven = false
@@ -200,8 +200,8 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // Write an empty frame, because it records up to which block the log is trimmed. The file with the previous
-      // record of this may be removed below.
+      // Every frame records up to which block the log is trimmed. The file with the last such record may be removed
+      // below, so an empty frame in the new file repeats the record.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
       this.#removeFiles()
@@ -211,8 +211,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Closes the appender. Before that, it writes an empty frame after the last block. If that block cannot be read
-   * later, the frame proves that it was written completely and is now damaged.
+   * Writes an empty frame after the last block, and closes the appender. If the last block cannot be read later, the
+   * empty frame proves that the block was written completely and was damaged afterward.
    */
   async close(): Promise<void> {
     const isWhole = this.#failure === null
@@ -247,8 +247,8 @@ export class LogAppender implements ports.LogAppender {
     let last = this.#last
     for (const { number, bytes, first } of [...begun].reverse()) {
       this.#files.unshift({ number, bytes, last })
-      // `first` is 0 if the first frame of a file cannot be read. The same `last` is then used for the file before it,
-      // which is only an upper bound there.
+      // `first` is 0 if the first frame of a file cannot be read. The last block of the file before is then unknown, so
+      // `last` stays as it is. It is then only an upper bound.
       if (first > 0) last = first - 1
     }
     if (!isOpen) return this.#openNext(newest.number, 0)
@@ -435,8 +435,8 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Makes the blocks that were appended since the last call visible to `block`. A reader in the process of the writer
-   * sees only blocks that are on disk.
+   * Makes the blocks that were appended since the last call available to `block`. In the process of the writer, these
+   * are only blocks whose append has ended.
    */
   refresh(): void {
     this.#place.forget()
@@ -452,7 +452,7 @@ export class LogReader implements ports.LogReader {
   /**
    * Returns the range of the sequence numbers in the log, or null if the log is empty. The first blocks of the range
    * may be gone already, because a file can be reused shortly before a frame records that its blocks are trimmed.
-   * log-inspection.ts tells such blocks and lost blocks apart.
+   * log-inspection.ts distinguishes such trimmed blocks from lost ones.
    */
   extent(): ports.LogExtent | null {
     const first = Math.max(this.#trimmed + 1, this.#end.first)

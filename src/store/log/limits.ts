@@ -7,16 +7,20 @@
 export const LOG_FILE_BYTES_MIN = 1024 * 1024
 /** The largest number of bytes in a log file, unless a single append needs more. A larger file is not reused. */
 export const LOG_FILE_BYTES_MAX = 64 * 1024 * 1024
-/** The time that fallocate(1) may take to reserve the space of a log file. After it, zeros are written instead. */
+/**
+ * The longest time that fallocate(1) may take to reserve the space of a log file. After this time, it is stopped, and
+ * the file is filled with zeros instead.
+ */
 export const LOG_ALLOCATION_MS_MAX = 10_000
 /**
- * The number of bytes on the disk that a new log file must leave free, as long as it is unknown how much processing
- * needs. If that is not possible, no further file is created, and events are answered 503 when the last file is full.
+ * The number of bytes on the disk that a new log file must leave free until it is known how much space processing
+ * needs. If less would be left, no further file is created, and requests with events are answered 503 when the last
+ * file is full.
  */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /**
- * The smallest number of bytes of a block that is stored deflated in the log, if a sample of it shrinks to a tenth. A
- * smaller block is stored as it is.
+ * The size in bytes from which a block of the log is compressed if a sample of the block shrinks to a tenth. A smaller
+ * block is stored as it is.
  */
 export const LOG_DEFLATED_BYTES_MIN = 256 * 1024
 /**
@@ -32,8 +36,8 @@ export const LOG_FILES_REMOVED_MAX = 4
  */
 export const LOG_CHECKED_BYTES_MAX = 1024 * 1024 * 1024
 /**
- * The largest number of attempts to open a log file. A file that disappears before it is opened was reused. After the
- * last attempt, it counts as missing.
+ * The largest number of attempts to open a log file. If the file disappears before it is opened, it was reused, and the
+ * next attempt lists the files again. If the last attempt fails, the file counts as missing.
  */
 export const LOG_ATTEMPTS_MAX = 10
 /**
@@ -42,6 +46,7 @@ export const LOG_ATTEMPTS_MAX = 10
  */
 export const LOG_LOOKS_MAX = 3
 /**
- * The time for which a reader waits for a file descriptor while connections use all of them. After it, the read fails.
+ * The longest time that a reader of the log waits for a free file descriptor while connections use all of them. After
+ * this time, the read fails.
  */
 export const LOG_DESCRIPTOR_WAIT_MS_MAX = 10_000

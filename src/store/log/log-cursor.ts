@@ -77,7 +77,7 @@ export class LogCursor {
 
   /**
    * Returns the next frame, which may be a closing frame, or null if there is none yet. A damaged frame is skipped if a
-   * later frame proves that the damaged one was once complete. If the file that was being read has been reused under
+   * later frame proves that the damaged frame was once complete. If the file that was being read has been reused under
    * another number, the cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or
    * damaged. Before it returns null, it looks for a frame at the beginning of each remaining page.
    */
@@ -107,8 +107,8 @@ export class LogCursor {
 
   /**
    * Moves to the end of the last whole frame. What follows is either blank, or the remains of an append that a power
-   * cut interrupted. The blocks of a frame are compared with their checksums only if no later frame records that they
-   * were flushed. Calls `onFrame` for each frame.
+   * cut interrupted. If a later frame records that the blocks of a frame were flushed, their checksums are not
+   * verified. Calls `onFrame` for each frame.
    */
   toEnd(onFrame?: (frame: Frame) => void): void {
     let unsure: Frame[] = []
@@ -142,9 +142,10 @@ export class LogCursor {
   }
 
   /**
-   * Called when the next frame could not be read. Returns whether reading can continue anyway: it can if a later frame
-   * proves that the unreadable frame had been written. If the unreadable frame is damaged, the cursor moves to the
-   * later frame. If it was only written after the failed read, the cursor stays where it is.
+   * Called when the frame at the current position could not be read. If a later frame exists, the frame must have been
+   * written, and the method returns true. The frame is then read again. If it is still unreadable, it is damaged, and
+   * the cursor moves to the later frame. Otherwise it was written after the failed read, and the cursor stays at it.
+   * Returns false if there is no later frame.
    */
   #resume(): boolean {
     const file = this.#file
@@ -198,8 +199,8 @@ export class LogCursor {
         return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
         if (list().includes(number)) throw error
-        // The file was reused under another number after its name was read, or while it was being opened. Read the
-        // names again.
+        // The file was given another number after the folder was listed, or while the file was being opened. List the
+        // folder again.
       }
     }
     throw missing(this.#folder)
@@ -207,8 +208,8 @@ export class LogCursor {
 }
 
 /**
- * Calls `open`, and repeats the call as long as the process has no free file descriptor: the caller is in the middle of
- * its work and should not fail because of that. Gives up after `LOG_DESCRIPTOR_WAIT_MS_MAX`.
+ * Calls `open`, and repeats the call while the process has no free file descriptor, so that a temporary lack of
+ * descriptors does not make the caller fail. Gives up after `LOG_DESCRIPTOR_WAIT_MS_MAX`.
  */
 function patiently<T>(open: () => T): T {
   const startedAtMs = performance.now()

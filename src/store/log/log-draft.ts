@@ -17,11 +17,12 @@ import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
 /**
- * The minimum number of missing bytes of a file for which fallocate(1) is started. Fewer bytes are filled with zeros.
+ * If a file lacks at least this number of bytes, fallocate(1) allocates them. If it lacks fewer, they are filled with
+ * zeros.
  */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
-/** For each error code of a temporary problem in creating a file: the reason with which clients are refused. */
+/** The error codes of temporary problems in creating a file, each with the reason that the clients are given. */
 const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
   ENOSPC: 'disk_full',
   EDQUOT: 'disk_full',
@@ -140,7 +141,7 @@ export class LogDraft {
 
   /**
    * Renames a file. When it returns, the new name is on disk. If flushing the folder fails, the file gets its old name
-   * back: even if a later flush succeeds, it does not prove that this rename is on the disk.
+   * back, because even a later successful flush would not prove that this rename is on the disk.
    */
   #rename(from: string, to: string): void {
     renameSync(from, to)
@@ -169,8 +170,8 @@ export function refusalOf(cause: unknown): unknown {
 }
 
 /**
- * Writes all of `parts`, which have `bytes` bytes in total. The system may write only some of them at a time, so it
- * writes until all are written.
+ * Writes all of `parts`, which have `bytes` bytes in total. One call of the system may write only some of the bytes, so
+ * the call is repeated until all are written.
  */
 export function writeAll(
   descriptor: number,

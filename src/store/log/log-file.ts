@@ -34,7 +34,10 @@ export const FRAME_HEAD_BYTES = 48
 export const BLOCK_ENTRY_BYTES = 16
 /** A bit of the flags of a frame: the frame is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** A bit of the flags of a frame: the frame skips numbers of blocks on purpose, so no blocks are missing before it. */
+/**
+ * A bit of the flags of a frame: the sequence numbers before the frame were skipped on purpose, so no blocks are
+ * missing there.
+ */
 export const FRAME_RAISING = 2
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'
@@ -43,7 +46,7 @@ const FILE_MAGIC = 0x464c4e54
 const FRAME_MAGIC = 0x52464e54
 const FILE_HEAD_BYTES = 32
 const CRC_START = 8
-/** The bit in the length of a block which says that the block is deflated. */
+/** This bit is set in the stored length of a block if the block is deflated. */
 const DEFLATED_BIT = 0x8000_0000
 const NAME_PATTERN = /^(\d{12})\.log$/
 /** Thrown if a file of the log is missing, or if its content differs from what was written. */
@@ -192,8 +195,8 @@ export class LogFile {
   }
 
   /**
-   * Looks for a frame after the offset `position` that proves that everything up to and including the offset `flushed`
-   * was on the disk. Returns the frame, or null if there is none.
+   * Returns the first frame after the offset `position` which records that the byte at the offset `flushed`, and
+   * everything before it, was on the disk. Returns null if there is none.
    */
   frameBehind(position: number, flushed = position): Frame | null {
     for (let place = position + PAGE_BYTES; place < this.bytes; place += PAGE_BYTES) {
@@ -267,7 +270,7 @@ export class LogFile {
     return blockBytes.every((_, index) => {
       const entry = entries.subarray(index * BLOCK_ENTRY_BYTES)
       const block = this.block(frame, index)
-      // Damaged bytes of a deflated block can also be the deflated form of a few bytes.
+      // A damaged deflated block can still be inflated, possibly to fewer than 8 bytes. So the length is checked first.
       const isBegun = block.length >= 8 && block.compare(entry, 8, 16, 0, 8) === 0
       return isBegun && crc32(block.subarray(8)) === entry.readUInt32LE(4)
     })

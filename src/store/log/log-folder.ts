@@ -33,8 +33,8 @@ export function lookAtFiles(folder: string): {
 }
 
 /**
- * Returns whether a file contains no frame from the offset `position` on, which is at least one page. Reads this part
- * of the file completely.
+ * Returns whether a file contains no frame at or after the offset `position`, which must be at least `PAGE_BYTES`.
+ * Reads the file from there until it finds a frame.
  */
 export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)

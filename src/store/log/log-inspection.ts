@@ -30,8 +30,8 @@ export interface LogReach {
 
 /**
  * Inspects a log. `readProcessed` returns the number of the last processed block. It is called after the log was read.
- * So if blocks are processed and removed while the log is read, they are not reported as missing. Set `isAlone` if no
- * process writes to the log. The unprocessed blocks are then also compared with their checksums. Throws
+ * So if blocks are processed and removed while the log is read, they are not reported as missing. If `isAlone` is true,
+ * no process may write to the log, and the unprocessed blocks are also compared with their checksums. Throws
  * `DamagedLogError` if a whole file is missing or damaged.
  *
  * It costs one read for each append that is still in the files. With `isAlone`, the blocks are read too, up to
@@ -59,7 +59,10 @@ export function lookAtLog(
 class Inspection {
   readonly gaps: LogGap[] = []
   readonly #cursor: LogCursor
-  /** The blocks after the one with this number are compared with their checksums. Null: no blocks are compared. */
+  /**
+   * The number of the last processed block. Later blocks are compared with their checksums. Null: no blocks are
+   * compared.
+   */
   readonly #processed: number | null
   #checkedBytes = 0
   #first: number | null = null

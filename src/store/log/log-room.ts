@@ -7,8 +7,8 @@ import type { DiskRoom } from '../../base/disk-room.ts'
 import { LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 
 /**
- * A new file may take at most this part of the free space: 1 divided by this number. While events arrive fast, three or
- * four files exist at a time.
+ * A new file may take at most one eighth of the free space, because three or four files exist at a time while events
+ * arrive fast.
  */
 const FILE_DIVISOR = 8
 

@@ -54,8 +54,9 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the number of the newest block that the old log ever had: the recorded number or that of the last block,
- * whichever is higher. The log may be empty now, and some old logs did not record the number.
+ * Returns the number of the newest block that the old log ever had: the number recorded in table `state` or the number
+ * of the last block, whichever is higher. Both are needed, because the log may be empty now, and some old logs did not
+ * record the number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)

@@ -1,19 +1,24 @@
 /**
  * The form in which a frame stores a block. A client can send some kilobytes that become megabytes of repeated text.
- * Such a block is deflated, so that it takes little of the disk, and because deflating this text costs less than writing
- * it. Other blocks are stored as they are, because deflating them would cost more. So is text that repeats itself only
- * after about a kilobyte or more, because a short sample does not show the repetition.
+ * Such a block is deflated, so that it takes little of the disk, and because deflating this text costs less than
+ * writing it. Other blocks are stored as they are, because deflating them would cost more. Text that repeats itself
+ * only after about a kilobyte or more is also stored as it is, because a short sample does not show the repetition.
  *
  *   deflated block   bytes of the block u32 | the block as raw deflate
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LOG_DEFLATED_BYTES_MIN } from './limits.ts'
 
-/** A block is deflated if a sample of it shrinks to this fraction. Samples of ordinary events shrink less. */
+/**
+ * A block is deflated if a sample of it shrinks to this fraction of its size or less. Samples of ordinary events stay
+ * larger.
+ */
 const SAMPLE_PART = 0.1
-/** If the whole block does not shrink to this fraction, it is stored as it is. */
+/** If the deflated block is larger than this fraction of the block, the block is stored as it is. */
 const DEFLATED_PART = 0.5
-/** The sample consists of pieces at random offsets, so that a client cannot know which bytes will be in the sample. */
+/**
+ * The sample consists of this number of parts at random offsets, so that a client cannot know which bytes are sampled.
+ */
 const SAMPLE_PIECES = 4
 const SAMPLE_PIECE_BYTES = 1024
 /** The fastest level finds the repetitions that matter here. */
@@ -41,8 +46,8 @@ export function storedBlock(block: Buffer, checksum: number): StoredBlock {
 }
 
 /**
- * Returns a block from its deflated form. If the bytes are damaged, returns them as they are. Like the bytes of any
- * other damaged block, they then do not match the checksum of the block.
+ * Inflates a deflated block. If that fails because the bytes are damaged, returns the bytes unchanged. The caller then
+ * notices that they do not match the checksum of the block.
  */
 export function inflateBlock(stored: Buffer): Buffer {
   try {

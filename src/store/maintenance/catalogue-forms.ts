@@ -9,8 +9,8 @@ import { unpack } from '../lmdb/codec.ts'
 import { FLAGS_TABLES, type FlagsTable } from '../lmdb/keys.ts'
 
 /**
- * Returns whether a record can belong to the table with this form. If the record cannot belong to it, a form may also
- * throw.
+ * The form of a table: returns whether a record can belong to the table. Instead of returning false, the function may
+ * also throw.
  */
 type Form = (key: Buffer, bytes: Buffer) => boolean
 
@@ -69,7 +69,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   flag_usage: packed(ID_BYTES, ['hourMs', 'flags']),
 }
 
-/** Tables whose records are parts of the records in another table: the table -> the other table. */
+/** The tables that contain only a part of each object, each with the table that contains the rest. */
 const PARTS_OF: Partial<Record<FlagsTable, FlagsTable>> = { insight_queries: 'insights' }
 
 /** Returns whether a record has the form of its table. `bytes` is the value without its checksum, which matches. */
@@ -79,14 +79,14 @@ export function hasForm(table: string, key: Buffer, bytes: Buffer): boolean {
   try {
     return FORMS[name](key, bytes)
   } catch {
-    // The value is neither MessagePack nor JSON, whichever the table stores.
+    // The value cannot be decoded as MessagePack or JSON, so it is not of this table.
     return false
   }
 }
 
 /**
- * Some tables contain only a part of each object, and another table contains the rest. Returns the other table of such
- * a table, or null. The other table must not be empty if this table has records.
+ * If `table` contains only a part of each object, returns the table that contains the rest, otherwise null. If `table`
+ * has records, the returned table must not be empty.
  */
 export function neededTable(table: string): string | null {
   return PARTS_OF[table as FlagsTable] ?? null
@@ -112,8 +112,8 @@ function saved(fields: readonly string[]): Form {
 }
 
 /**
- * Returns whether a key consists of letters and underscores, as in the table `state`. Keys of other tables never do:
- * they begin with a number below 2^24, or they are hashes.
+ * Returns whether a key consists of letters and underscores, as in the table `state`. Keys of other tables contain
+ * other bytes: they begin with a number below 2^24, whose first byte is 0, or they are hashes.
  */
 function isName(key: Buffer): boolean {
   return /^[a-z_]+$/.test(key.toString('latin1'))

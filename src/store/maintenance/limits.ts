@@ -7,5 +7,8 @@ export const CHUNK_BYTES_MAX = 8 * 1024 * 1024
  * the adjacent pages, because they take hardly any more time.
  */
 export const PAGE_CACHED_MS_MAX = 0.1
-/** The largest number of findings in one file after which `verify` does not check the rest of it. */
+/**
+ * After this number of findings in the whole store, `verify` checks no further blocks of the log and no further
+ * records.
+ */
 export const VERIFY_FINDINGS_MAX = 20

@@ -1,7 +1,7 @@
 /**
  * Dead letters: events that could not be processed. They are stored as they arrived, so that an operator can inspect
- * them and have them processed again. The clients were told that these events were accepted. A letter is therefore
- * removed only by the operator, or if a limit is exceeded and it is the oldest one.
+ * them and have them processed again. The clients were told that these events were accepted. So only the operator
+ * removes letters, except that the oldest letter is removed if a limit is exceeded.
  *
  *   dead_letters   letter u32 (from 1, ascending) -> head length u32 little-endian | head | raw bytes
  *     head         MessagePack [project, step, reason, time in milliseconds, origin]
@@ -42,7 +42,8 @@ export class DeadLetters {
   readonly #table: Table
   readonly #state: Table
   /**
-   * The letters that were added since the last `store`, by number: each as it can be read, and as the bytes to write.
+   * The letters that were added since the last `store`, by number. Each is there twice: as an object, and as the bytes
+   * to write.
    */
   readonly #pending = new Map<number, readonly [letter: StoredDeadLetter, value: Buffer]>()
   /** The numbers of the letters that the next `store` removes. */
@@ -92,7 +93,7 @@ export class DeadLetters {
     length.writeUInt32LE(packed.length)
     const value = seal(numberKey(stored.number), length, packed, stored.raw)
     this.#pending.set(stored.number, [stored, value])
-    // Each letter is in memory twice: as it arrived, and in its stored form.
+    // Counted twice, because the letter is in memory as an object and as the bytes to write.
     this.gatheredBytes += 2 * value.length
     ring.add(stored.number, value.length)
     for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {

@@ -77,8 +77,9 @@ export class DroppedCounts {
   expire(atMs: number): void {
     for (const added of this.#added.values()) {
       if (added.newest === 0) continue
-      // If the clock was ahead when an event arrived, the other counts must not become too old because of this. So the
-      // age is measured from the earlier of the two times.
+      // If the clock was ahead when an event arrived, its hour is too late, and other counts would be removed too
+      // early. So the age of the counts is measured from the hour of the newest event or from `atMs`, whichever is
+      // earlier.
       const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
       for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
       added.firstKept = Math.max(added.firstKept, firstKept)
@@ -88,8 +89,8 @@ export class DroppedCounts {
 
   /**
    * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. It may be
-   * called in the middle of a block of the log: counts that become too old with this block are removed when the block
-   * ends.
+   * called while a block of the log is being processed. The counts that this block makes too old are then removed only
+   * by a later call, after `expire` was called for the block.
    */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {

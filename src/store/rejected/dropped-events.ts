@@ -120,9 +120,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Erases the dropped events of a project that an erasure is about. An event is erased if its distinct_id is one of
-   * those to erase, or if all persons are to be erased. In addition, its name and its time of arrival must match the
-   * rules of the erasure. `idOf` returns the distinct ID number of a distinct_id, or 0 if it has none.
+   * Erases the dropped events of a project that match an erasure. An event is erased if its distinct_id is one of those
+   * to erase, or if all persons are to be erased. In addition, its name and its time of arrival must match the rules of
+   * the erasure. `idOf` returns the distinct ID number of a distinct_id, or 0 if it has none.
    */
   erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
     this.#load()
@@ -187,7 +187,7 @@ export class DroppedEvents {
   }
 
   /**
-   * Removes the events that are too old at the time `atMs` (milliseconds since 1970). It goes through them in the order
+   * Removes the events that are too old at the time `atMs` (milliseconds since 1970). It checks the events in the order
    * of their arrival and stops at the first one that is not too old. An event that arrived long after `atMs` also
    * counts as too old, because the clock must have been wrong when it arrived.
    */
@@ -212,7 +212,7 @@ export class DroppedEvents {
       const entry = { projectId, head, key: copy, data: null }
       stored.push({ entry, bytes: data.length })
     }
-    // The table is ordered by project, but the limits apply to the order of arrival.
+    // The table is ordered by project, but the limits remove the events that arrived first.
     stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
     for (const { entry, bytes } of stored) this.#take(entry, bytes)
   }

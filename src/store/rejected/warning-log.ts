@@ -37,7 +37,7 @@ interface Line {
   count: number
 }
 
-/** The lines of one project in memory, with those that are not stored yet. */
+/** The lines of one project, including those that are not stored yet. */
 interface ProjectLines {
   /** For each type and key, the newest line. The map is ordered by the age of the lines, oldest first. */
   readonly samples: Map<string, Line>
@@ -83,7 +83,8 @@ export class WarningLog {
     lines.samples.set(sample, line)
     lines.changed.add(line)
     this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
-    // Lines that the next `store` will remove are removed here already. Their counts can no longer increase.
+    // The next `store` removes the lines that exceed the limit. They are removed from `samples` here, so that later
+    // warnings are not counted in them.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
       lines.samples.delete(key)

@@ -179,8 +179,8 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
-    // The backup must not replace an earlier one if the store is damaged. So the parts of the store are compared first.
-    // LMDB may read the files for this, because all their pages were found intact.
+    // A backup of a damaged store must not replace an earlier backup. So this checks that the parts of the store belong
+    // together. LMDB may read the files for this, because `readEnvironments` found all their pages intact.
     requireAgreement(dataDir)
     await writer.finish()
     const manifest: Manifest = {
@@ -224,7 +224,10 @@ function openFolder(folder: string, dataDir: string): void {
   writeDurably(mark, MARK)
 }
 
-/** Returns the time as the name of a backup. If a backup of the same second exists, a number follows. */
+/**
+ * Returns a name for a new backup: the time in seconds. If a backup with this name exists, a number is added, for
+ * example 20261121T145109Z-2.
+ */
 function freeName(folder: string, nowMs: number): string {
   const base = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
   const taken = new Set(backupNames(folder))
@@ -277,8 +280,8 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
 
 /**
  * Returns the newest backup of a folder. Throws `OperatorError` if there is none, or if the folder contains backups of
- * several stores. If there are several stores, the operator must name a backup, because the newest one may belong to
- * another store.
+ * several stores. In the second case the operator must name a backup, because the newest one may belong to the wrong
+ * store.
  */
 function chooseNewest(folder: string): string {
   const backups = ownedBackups(folder)

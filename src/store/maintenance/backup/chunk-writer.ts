@@ -61,7 +61,7 @@ export class ChunkWriter {
   #isDirect = true
   #failure: Error | null = null
 
-  /** Also removes files that an interrupted backup has left unfinished. */
+  /** Reads the names of the chunks in the folder, and removes the unfinished files of an interrupted backup. */
   constructor(folder: string) {
     this.#folder = folder
     removeDrafts(folder)
@@ -69,7 +69,7 @@ export class ChunkWriter {
     this.#memories = Array.from({ length: CHUNKS_AT_ONCE + 1 }, () => new ChunkMemory())
   }
 
-  /** Returns memory in which the next chunk can be built. `add` takes it back. */
+  /** Returns memory for building the next chunk. After `add` has written that chunk, the memory is used again. */
   readonly takeMemory = (): ChunkMemory => this.#memories.pop() ?? new ChunkMemory()
 
   /**
@@ -167,8 +167,8 @@ export class ChunkWriter {
   }
 
   /**
-   * Flushes all files that were written and gives them their final names. If an earlier call is still at work, its
-   * files come first.
+   * Starts to flush the files that were written since the last call and to give them their final names. If the work of
+   * an earlier call has not ended, the new work begins after it.
    */
   #publish(): void {
     const drafts = this.#drafts
@@ -206,8 +206,9 @@ function removeDrafts(folder: string): void {
 }
 
 /**
- * Writes a file without the page cache, or returns null if the file system does not support this. Only whole blocks can
- * be written directly, so the file is then truncated to the length of the chunk.
+ * Writes a file without the page cache, or returns null if the file system does not support this. Without the page
+ * cache, only whole blocks can be written, so the last block is padded, and the file is then truncated to the length of
+ * the chunk.
  */
 async function writeDirectly(path: string, { memory, length }: Chunk): Promise<FileHandle | null> {
   const padded = Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES
@@ -247,8 +248,8 @@ async function orClose(file: FileHandle, action: () => Promise<void>): Promise<F
 
 async function publish(drafts: readonly Draft[]): Promise<void> {
   try {
-    // The first flush also writes the journal of the file system, for all files. If the files were flushed in parallel,
-    // threads would only wait for each other.
+    // The files are flushed one after another: the first flush also writes the journal of the file system for all of
+    // them, so parallel flushes would only wait for each other.
     for (const { file } of drafts) await file.datasync()
   } finally {
     for (const { file } of drafts) await file.close()

@@ -1,8 +1,8 @@
 /**
  * The chunks of a backup. The entries of a table, in the order of their keys, are divided into chunks. A chunk is a
  * file that is named after the SHA-256 of its bytes. So if a chunk has not changed since the last backup, its file
- * already exists. Where a chunk ends depends only on the keys near its end. If entries are added or removed elsewhere,
- * the boundaries of this chunk therefore stay the same.
+ * already exists. Where a chunk ends depends only on the keys near its end. So if entries are added or removed in one
+ * chunk, the boundaries of most other chunks stay the same.
  *
  *   chunk   for each entry: key bytes u16 | value bytes u32 | key | value; little-endian
  */
@@ -25,7 +25,7 @@ const FIRST_PAGES = 32
  * Both are needed to write directly to the disk, without the page cache, and a buffer of Node.js guarantees neither.
  */
 export class ChunkMemory {
-  // Of all kinds of memory in JavaScript, only this one is certain to start at the boundary of a memory page.
+  // Only the memory of WebAssembly is certain to start at the boundary of a memory page.
   readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
   #bytes = Buffer.from(this.#memory.buffer)
 
@@ -131,8 +131,8 @@ export function* readChunk(name: string, path: string, bytes: Buffer): Generator
 }
 
 /**
- * Returns whether a chunk ends after an entry. Large entries end a chunk more often than small ones, so that chunks
- * have similar sizes.
+ * Returns whether a chunk ends after this entry. A large entry is more likely to end a chunk than a small one, so that
+ * chunks have similar sizes.
  */
 function isBorder(key: Buffer, entryBytes: number, chunkBytes: number): boolean {
   if (chunkBytes >= CHUNK_BYTES_MAX) return true

@@ -25,7 +25,10 @@ const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
 /** The number of bytes to read at the beginning of a manifest in order to find the sequence number. */
 const HEAD_BYTES = 64
-/** The tables that a backup may contain, for each part of the store. The log of format 2 had a second table. */
+/**
+ * The tables that a backup may contain, for each part of the store. Table `state` of the log exists only in backups of
+ * format 2.
+ */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks', 'state'],
   events: EVENTS_TABLES,
@@ -105,7 +108,7 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
-  // A backup without a sequence number gets that of the backup whose name comes before its own.
+  // A backup without a sequence number gets the sequence number of the backup before it in the order of the names.
   let last = 0
   const numbered = names.map((name) => {
     last = sequenceOf(manifestPath(folder, name)) ?? last

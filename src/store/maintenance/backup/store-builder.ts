@@ -1,8 +1,8 @@
 /**
  * Restores a backup into a data directory. The parts of the store are built in another folder and moved to their final
  * paths once all of them are on the disk. The restored log contains only blocks after the last one that the restored
- * environment `events` has processed. The folder for building exists from the first step to the last, and a mark exists
- * while the parts are moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`). If a restore was interrupted, no
+ * environment `events` has processed. The folder for building (`RESTORE_NURSERY` in data-dir.ts) exists from the first
+ * step to the last. While the parts are moved, the file `RESTORE_MARK` exists too. If a restore was interrupted, no
  * daemon and no command opens the directory until the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -106,7 +106,7 @@ async function build(
 }
 
 /**
- * Builds the log. Also works for backups of format 2: their table of blocks is the same, and their second table is not
+ * Builds the log. Also works for backups of format 2, which have the same table `blocks`. Their table `state` is not
  * needed.
  */
 async function buildLog(
@@ -147,7 +147,7 @@ async function readPosition(dataDir: string): Promise<number> {
   }
 }
 
-/** Removes every file except the data file from the folder of an environment, and flushes the folder. */
+/** Removes the lock file of LMDB from the folder of a part of the store, if there is one, and flushes the folder. */
 function settle(folder: string): void {
   rmSync(join(folder, 'lock.mdb'), { force: true })
   flush(folder)
@@ -181,8 +181,8 @@ function fill(
 }
 
 /**
- * Throws `DamagedChunkError` if a table of the catalogue has records of another table. That is so if the manifest names
- * the wrong chunks. Only the first and the last record of each table are checked.
+ * Throws `DamagedChunkError` if a table of the catalogue has records of another table. This happens if the manifest
+ * names the wrong chunks. Only the first and the last record of each table are checked.
  */
 function requireOwnRecords(
   environment: Environment,
@@ -221,7 +221,9 @@ function* endOf(table: Table, isLast: boolean): Generator<Entry> {
   }
 }
 
-/** Replaces the existing parts by the new ones. As long as the mark exists, no daemon starts on the directory. */
+/**
+ * Replaces the existing parts by the new ones. While the file `RESTORE_MARK` exists, no daemon starts on the directory.
+ */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of PART_NAMES) {

@@ -1,8 +1,8 @@
 /**
  * Reads the tables of a pinned state by plain reads of the data file, page by page. Each entry is copied only once,
  * from the page to its destination. A read through LMDB would cost three copies and four objects for each entry. If a
- * page is damaged, it throws an error with the number of the page, where LMDB would end the process. The format is
- * described in lmdb-layout.ts.
+ * page is damaged, the code here throws an error with the number of the page, whereas LMDB would crash the process. The
+ * format is described in lmdb-layout.ts.
  */
 import { readSync } from 'node:fs'
 import {
@@ -72,8 +72,8 @@ export class TableCursor implements EntryCursor {
   readonly #leaves: Buffer
   #around: Buffer | null = null
   /**
-   * The current leaf page: its offset in `#leaves`, and its number. Then the number of pages after it that were already
-   * read.
+   * The offset of the current leaf page in `#leaves`, its page number, and the number of pages after it that `#leaves`
+   * already contains.
    */
   #leaf = 0
   #leafNumber = 0
@@ -154,8 +154,8 @@ export class TableCursor implements EntryCursor {
   }
 
   /**
-   * Goes down from a page of the tree to the first leaf below it. `level` is the depth of that page, from 0 for the
-   * root.
+   * Goes down from page `number` of the tree to the first leaf below it. `level` is the depth of page `number`, from 0
+   * for the root.
    */
   #descend(number: number, level: number): void {
     const branch = this.#branches[level]
@@ -195,8 +195,8 @@ export class TableCursor implements EntryCursor {
   }
 
   /**
-   * Returns the number of leaves that can be read at once: this one, and those after it that follow both in the tree
-   * and in the file.
+   * Returns the number of leaves that can be read at once: leaf `number`, and the next leaves of the tree as long as
+   * they are also the next pages of the file.
    */
   #neighbors(number: number): number {
     const branch = this.#branches.at(-1)

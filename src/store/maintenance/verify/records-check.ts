@@ -52,7 +52,10 @@ class ProjectFigures {
   persons = 0
   /** The number of persons according to the project's counters. */
   countedPersons = 0
-  /** The number of distinct_ids according to the records of persons, and according to the records of owners. */
+  /**
+   * The number of distinct_ids according to the records of persons, and the same number according to table
+   * `person_owners`.
+   */
   idsOfPersons = 0
   idsOfOwners = 0
   linksOfPersons = 0

@@ -29,7 +29,10 @@ import { RecordsCheck } from './records-check.ts'
 const ENTRIES_PER_TURN = 4096
 /** The number of times that a block of the log must look damaged before it is reported. */
 const LOG_LOOKS = 3
-/** A table in which a value has several checksums: one for each of its entries, instead of one at the end. */
+/**
+ * In this table, a value contains several entries, each with a checksum. In other tables, a value ends with one
+ * checksum.
+ */
 const CHANGES_TABLE = 'person_changes'
 
 /** A fault in the store. */
@@ -89,7 +92,7 @@ class Verification {
     }
   }
 
-  /** Checks the blocks that the log has. `checkAgreement` finds blocks that are missing. */
+  /** Checks the blocks that are in the log. Missing blocks are reported by `checkAgreement`. */
   async checkLog(): Promise<void> {
     try {
       const log = new LogReader({ dataDir: this.#dataDir })
