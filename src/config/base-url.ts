@@ -1,9 +1,7 @@
 /** The URL under which programs on this machine reach a daemon. */
 import type { Settings } from './settings.ts'
 
-/**
- * Addresses on which a daemon can listen but to which a client cannot connect. The value is the host to use instead.
- */
+/** For each address on which a daemon can listen but to which a client cannot connect, the host to use instead. */
 const ALL_ADDRESSES: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /** Returns the URL of a port on a host. The host may be an IPv6 address. */

@@ -1,12 +1,12 @@
 /**
  * Divides the working memory. There is one budget: the setting `memory_max`, or a default that depends on the machine.
  * The budget determines the number of threads, the heap of each kind of thread, and the size of each cache and buffer.
- * If the budget is smaller than `USUAL_BYTES`, every part is smaller. If it is larger than the machine needs, the rest
- * goes to analytic queries. The functions are pure.
+ * If the budget is smaller than `USUAL_BYTES`, every part is smaller. If the budget is larger than the cores of the
+ * machine need, the surplus goes to analytic queries. The functions are pure.
  *
- * The budget covers the memory of the process itself. It does not cover mapped pages of the store: they belong to the
- * page cache of the operating system, which evicts them when it needs memory. A small machine therefore leaves a part
- * of its memory to the page cache.
+ * The budget covers the memory of the process itself. It does not cover mapped pages of the store. Those pages belong
+ * to the page cache of the operating system, which evicts pages when memory is short. On a small machine, the default
+ * budget therefore leaves a part of the memory to the page cache.
  */
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
@@ -52,7 +52,10 @@ export interface MemoryPlan {
   readonly uuidTableEntries: number
   /** The number of bytes of events after which the processing thread commits. */
   readonly commitBytes: number
-  /** The memory limit of one query: for rows, persons, and answers that are not text yet. */
+  /**
+   * The memory limit of analytic queries: for rows, persons, and answers that are not converted to text yet. All
+   * analytics threads share it equally.
+   */
   readonly questionBytes: number
   /** The memory limit for cached decisions in the main thread, with their requests and answers. */
   readonly decisionsBytes: number
@@ -71,8 +74,8 @@ export interface MemoryPlan {
 /** With this budget, every thread, cache and buffer has its normal size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
 /**
- * How much larger the budget is for each core after the second. It covers one more thread for reads, one more for
- * analytic queries, and half a thread for long reads.
+ * How much the budget grows with each core after the second. The growth is enough for one more thread for reads, one
+ * more thread for analytic queries, and half of the memory of one more thread for long reads.
  */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
@@ -101,7 +104,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** The number of cores for whose threads the budget has enough memory. */
+  /** The largest number of cores for which the budget can pay the threads. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -123,8 +126,8 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The table of these entries doubles its memory when more than half of its slots are in use. 200,000 entries stay
-    // below such a step.
+    // The hash table of these entries doubles its memory when more than half of its slots are in use. 200,000 entries
+    // are few enough to avoid the last doubling.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

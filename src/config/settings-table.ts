@@ -206,7 +206,10 @@ const TABLE = {
     sentence:
       'Maximum size of the properties of one event whose name begins with `$ai_`. Such events carry the prompts and answers of language models. If `event_properties_limit` is larger or 0, it applies instead.',
   }),
-  /** If null, the reserve depends on the size of the disk (`reserveBytesOf` in engine/front/disk-reserve.ts). */
+  /**
+   * The free disk space to keep. If null, it depends on the size of the disk (`reserveBytesOf` in
+   * engine/front/disk-reserve.ts).
+   */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',
     kind: optional(bytes(MIB, 16 * TIB)),

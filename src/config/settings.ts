@@ -79,7 +79,7 @@ export function loadSettings(input: SettingsInput): Settings {
       [name, name === 'memoryBytesMax' ? budgetBytes : resolve(name, value, machine)] as const,
   )
   const origins = found.map(([name, value]) => [name, value?.origin ?? BY_DEFAULT] as const)
-  // `fields` contains every name of the table, with a value of the right kind.
+  // The cast below is safe: `fields` contains a value of the right kind for every setting in the table.
   const fields: unknown = {
     ...Object.fromEntries(values),
     origins: Object.freeze(Object.fromEntries(origins)),
@@ -220,8 +220,8 @@ function refuseContradictions(settings: Settings): void {
 }
 
 /**
- * Throws `UsageError` in two cases: OpenID Connect is configured without a client ID, or everybody with an account at
- * the provider would become a user although the operator has not allowed this.
+ * Throws `UsageError` if OpenID Connect is configured without a client ID. Also throws if new users are accepted but
+ * the operator has not limited their email domains: everybody with an account at the provider would become a user.
  */
 function refuseOpenProvider(settings: Settings): void {
   const { oidcIssuer, oidcClientId, oidcNewUsers, oidcEmailDomains, origins } = settings

@@ -39,10 +39,7 @@ export function warehouseName(text: string): string | null {
   return parsed === null ? null : `${new URL(parsed.origin).host}/${parsed.database}`
 }
 
-/**
- * Decodes a text in which a percent sign and two hexadecimal digits stand for a byte. The result need not be valid
- * UTF-8.
- */
+/** Decodes percent-encoding: `%2F` becomes the byte 0x2F. Returns bytes, because the result may be invalid UTF-8. */
 function unescaped(text: string): Buffer {
   const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 16)),

@@ -14,7 +14,7 @@ import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
 import { Empty, Failure, Loading } from './parts/notice.tsx'
-// Every page uses this module, so it is loaded with the frame and not as another file.
+// Every page uses this module. The import here makes the bundler put it into the file of the frame.
 import './kit.ts'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
@@ -132,7 +132,10 @@ function Rail({ search }: { search: () => void }) {
   )
 }
 
-/** The field that chooses another project. If the current page exists for every project, it stays open. */
+/**
+ * The field that chooses another project. If the current page belongs to a project, the same page of the chosen project
+ * opens. Otherwise the page "Web" opens.
+ */
 function ProjectChoice({ current }: { current: PageRecord | undefined }) {
   const isClosed = closedProject.value !== null
   if (projects.value.length < 2 && !isClosed) return null
@@ -271,7 +274,7 @@ function CurrentPage() {
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
   if (shown === null || shown.page !== page) return null
-  // With this key, opening another flag creates a new page with form fields of its own.
+  // Because of this key, another flag gets a new component, which does not reuse the form fields of the previous flag.
   return <shown.View key={path.value} />
 }
 
@@ -292,7 +295,8 @@ async function reloadPage(): Promise<void> {
 }
 
 /**
- * Opens the start page. Until the first event has arrived, that is the setup page, and later the page about visitors.
+ * Opens the start page: the page "Setup" until the first event has arrived, and after that the page "Web". A reader who
+ * may not run queries gets the first page that this reader may open.
  */
 function Home() {
   useEffect(() => {

@@ -24,10 +24,12 @@ function readAddress() {
 /** Asks the reader whether to leave the page, and calls `leave` if the answer is yes. */
 type LeaveGuard = (leave: () => void) => void
 
-/** The function that is asked before another page opens. Null unless the page has input that would be lost. */
+/** The function that asks the reader before another page opens. Null unless the page has input that would be lost. */
 let guard: LeaveGuard | null = null
 
-/** Sets the function that is asked before another page opens. With null, the reader can leave without being asked. */
+/**
+ * Sets the function that asks the reader before another page opens. With null, the reader can leave without a question.
+ */
 export function guardPage(ask: LeaveGuard | null): void {
   guard = ask
 }
@@ -37,7 +39,10 @@ function pathIn(to: string): string {
   return `/${to.replace(/^\//, '').replace(/\?.*$/s, '')}`
 }
 
-/** Asks the guard before another page opens. Returns true if the reader is asked, so that the page stays for now. */
+/**
+ * If leaving the current page could lose input, asks the reader first. Returns true in this case: the page then stays
+ * open, and `leave` is called if the reader agrees.
+ */
 function isHeld(to: string, leave: () => void): boolean {
   const ask = guard
   if (ask === null || pathIn(to) === current.value.path) return false
@@ -92,7 +97,8 @@ export function followAddress(): void {
   addEventListener('popstate', () => {
     const { path: to, search } = readAddress()
     const before = href(current.value.path + current.value.search)
-    // The browser has already changed the URL. The page that stays open gets a history entry of its own.
+    // The back or forward button has already changed the URL. If the reader is asked first, the page stays open, so the
+    // URL of the page is restored as a new history entry.
     if (isHeld(to, () => go(to + search))) history.pushState(null, '', before)
     else current.value = { path: to, search }
   })

@@ -30,7 +30,10 @@ export interface RangeOption {
   readonly dates: Dates
   /** Returns the days of the range. Returns null if it does not consist of whole days, or if its start is unknown. */
   readonly days: (today: string) => DayRange | null
-  /** By how many months the range moves to the previous or the next period. With 0, it moves by its own length. */
+  /**
+   * By how many months the start of the range moves to the previous or the next period. With 0, the range moves by its
+   * own number of days.
+   */
   readonly months: number
 }
 
@@ -156,8 +159,8 @@ export function rangeOf(value: string): RangeOption {
     return {
       value,
       label: 'Custom range',
-      // With the last moment of its last day, a range includes the whole day at every interval. With only the date, an
-      // hourly range would end at the midnight at which its last day begins.
+      // The range ends at the last moment of its last day, so that it includes this day at every interval. In an hourly
+      // query, a date without a time would stand for the midnight at which the day begins.
       dates: { date_from: days.from, date_to: `${days.to}T23:59:59.999` },
       days: () => days,
       months: wholeMonths(days),
@@ -225,9 +228,7 @@ function movedDays(days: DayRange, months: number, direction: number): DayRange 
   return { from, to: addDays(monthStart(from, months), -1) }
 }
 
-/**
- * With what a range is compared: with nothing, with the previous period, or with the same days of the previous year.
- */
+/** What a range is compared with: nothing, the previous period, or the same days of the previous year. */
 export type Comparison = 'none' | 'previous' | 'year'
 
 /** Returns the comparison that a value in the URL stands for. */

@@ -13,8 +13,8 @@ export interface Loaded<Data> {
   readonly error: ApiError | null
   readonly isLoading: boolean
   /**
-   * True if `data` is the answer to a previous request with other parameters. It must not look like the answer to the
-   * current one.
+   * True if `data` is the answer to a previous request with other parameters. A page must not show such data as if it
+   * were the answer to the current request.
    */
   readonly isStale: boolean
   /** Requests the data again. */
@@ -24,10 +24,10 @@ export interface Loaded<Data> {
 /** The most recent answers by the key of their request. They are shown at once when the reader returns to a page. */
 const kept = new Map<string, unknown>()
 const KEPT_MAX = 50
-/** If the interval in a URL is shorter than this, the request is not repeated at all. */
+/** The least value of `everyMs`, which may come from the URL. With a smaller value, the request is not repeated. */
 const EVERY_MS_LEAST = 500
 
-/** How many changes this page has made. When the number grows, `useGet` requests its data again. */
+/** How many times `changed` has been called. When the number grows, `useGet` requests its data again. */
 const changes = signal(0)
 
 /**
@@ -85,8 +85,8 @@ export function useLoaded<Data>(
   }, [isBack, reload])
   const { key: answered, ...rest } = state
   const isStale = state.data !== undefined && answered !== key
-  // When the key has changed, the component is drawn once before the new request begins. It counts as loading then,
-  // too.
+  // After a change of the key, the component is drawn once before the effect above starts the new request. `isLoading`
+  // must already be true then.
   return {
     ...rest,
     isLoading: state.isLoading || (answered !== key && state.error === null),

@@ -5,8 +5,8 @@ export function momentAt(wall: string, timeZone: string): string {
   const asUtc = (text: string) => Date.parse(`${text.replace(' ', 'T')}Z`)
   const shown = (moment: number) => asUtc(new Date(moment).toLocaleString('sv', { timeZone }))
   const wanted = asUtc(wall)
-  // If clocks change near this time, the moment that is computed first may be based on the wrong offset of the zone.
-  // The offset is therefore determined a second time, at this moment.
+  // If clocks change near this time, the first result (`near`) may be based on the wrong offset of the zone. The offset
+  // is therefore determined again at the moment `near`.
   const near = 2 * wanted - shown(wanted)
   return new Date(near + wanted - shown(near)).toISOString()
 }

@@ -2,7 +2,10 @@
  * Finds the period of a chart to which an annotation belongs. All times here are texts in the time zone of the project.
  */
 const DAY_MS = 86_400_000
-/** For each interval, how many characters at the start of a time identify the period that contains it. */
+/**
+ * For each interval, how many characters at the start of a time identify its period. An hour, for example, is
+ * identified by the 13 characters `2026-01-31 14`.
+ */
 const CHARACTERS: Readonly<Record<string, number>> = { minute: 16, hour: 13, day: 10, month: 7 }
 
 /**

@@ -42,7 +42,10 @@ interface SavedFilter {
   readonly value?: unknown
 }
 
-/** An event that takes persons out of a funnel if it happens between two steps. Steps are counted from 0. */
+/**
+ * An event that removes a person from a funnel if it happens between the steps `from` and `to`. Steps are counted from
+ * 0.
+ */
 export interface ExclusionChoice extends SeriesChoice {
   readonly from: number
   readonly to: number
@@ -61,7 +64,7 @@ export const KINDS = {
 /** A value of the URL parameter `way`. */
 export type Way = keyof typeof KINDS
 
-/** For each URL parameter that may be absent, the value that the page "Explore" uses then. */
+/** The values that the page "Explore" uses for URL parameters that are absent. */
 export const DEFAULTS = {
   range: '7d',
   /** The range that the daemon uses for a query without a range: the last seven days and today. */
@@ -77,8 +80,8 @@ export const DEFAULTS = {
 } as const
 
 /**
- * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths that consist of all
- * kinds of events leave them out.
+ * Events that an SDK sends for its own purposes. They say nothing about what a person did, so they are left out of
+ * paths that are made of all events.
  */
 const TECHNICAL_EVENTS: readonly string[] = [
   '$feature_flag_called',
@@ -93,7 +96,7 @@ const TECHNICAL_EVENTS: readonly string[] = [
   '$opt_in',
 ]
 
-/** The kinds of nodes around a query that only say how its answer is shown. */
+/** The kinds of nodes that wrap a query and only say how its answer is shown. */
 const FRAMES: readonly unknown[] = ['InsightVizNode', 'DataTableNode', 'DataVisualizationNode']
 
 /** Returns the kind of query that a URL describes. */
@@ -140,7 +143,8 @@ export function toQuery(address: URLSearchParams, today: string): Question {
  */
 export function toAddress(query: Question): URLSearchParams {
   const address = closestAddress(query)
-  // The closest address contains all parameters that depend on the current day, so `today` does not matter here.
+  // `toQuery` needs the current day only for parameters that are absent. `closestAddress` has set all parameters whose
+  // defaults depend on the day, so an empty text is passed.
   if (isSame(toQuery(address, ''), query)) return address
   return new URLSearchParams({
     way: address.get('way') ?? 'trends',
@@ -405,8 +409,8 @@ function nodeOf({ event, action, name, math, property, filters = [] }: SeriesCho
 }
 
 /**
- * Returns the node of a series in a query that always counts persons. If the reader has changed the kind of query, the
- * URL may still contain another way of counting, which is left out.
+ * Returns the node of a series for a query of a kind that always counts persons. The way of counting is left out: the
+ * URL may still contain one that the reader chose for another kind of query.
  */
 function personsNode({ math: _, property: __, ...choice }: SeriesChoice): Json {
   return nodeOf(choice)
@@ -530,9 +534,9 @@ function writeRange(range: unknown): string | null {
 const UNIT_DAYS: Readonly<Record<string, number>> = { w: 7, q: 91 }
 
 /**
- * Returns a date range in a normal form, so that ranges with the same meaning become equal: weeks become days, and the
- * last day becomes its last moment. In a range of hours, a last day without a time ends the range at its midnight, so
- * it stays.
+ * Returns a date range in a normal form, so that ranges with the same meaning become equal. Weeks and quarters become
+ * days. A last day without a time becomes the last moment of this day. If the interval is an hour or a minute, such a
+ * day stays unchanged, because there it stands for the midnight at which it begins.
  */
 function plainRange({ date_from: from, date_to: to, ...more }: Json, interval: unknown): Json {
   const [, count, unit = ''] = /^-(\d+)([wq])$/.exec(String(from)) ?? []
@@ -548,8 +552,8 @@ function filtersOf(address: URLSearchParams): readonly Json[] {
 }
 
 /**
- * Returns filters that must all match as a list. A group with alternatives stays a group. The URL parameters cannot
- * express it, so the whole query goes into the URL.
+ * Returns the filters as a list if all of them must match. A group of alternatives stays a group in this list. The URL
+ * parameters cannot express such a group, so the URL then contains the whole query.
  */
 function flatFilters(properties: unknown): readonly SavedFilter[] {
   if (Array.isArray(properties)) return properties.flatMap(flatFilters)
@@ -698,8 +702,8 @@ function plainNode(node: Json): Json {
 }
 
 /**
- * Returns a value without its empty members, and with the others in alphabetical order. Null stays as the value of
- * `id`, because it stands for all events there.
+ * Returns a value without its empty members. The other members are put in alphabetical order. A member `id` that is
+ * null is kept, because it stands for all events.
  */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)

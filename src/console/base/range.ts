@@ -18,12 +18,15 @@ import { project } from './session.ts'
 const DEFAULT = '7d'
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
-/** For each interval, how many characters at the start of a time identify the period that contains it. */
+/**
+ * For each interval, how many characters at the start of a time identify its period. An hour, for example, is
+ * identified by the 13 characters `2026-01-31 14`.
+ */
 const PERIOD_CHARACTERS: Readonly<Record<string, number>> = { hour: 13, day: 10, month: 7 }
 
 /**
- * The current minute, counted from 1970. Because it is a signal, a page that stays open moves on to the next hour and
- * the next day.
+ * The number of minutes since 1970. It is a signal, so that a page that stays open is updated when the next hour or day
+ * begins.
  */
 const minute = signal(currentMinute())
 setInterval(() => {

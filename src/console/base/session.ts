@@ -173,7 +173,8 @@ function enter(found: Session): void {
 }
 
 function leave(reason: string | null): void {
-  // On the login page, a wrong key does not end a session, because there is none.
+  // The login page shows the reason why a session has ended. A wrong key on the login page ends no session, so its
+  // reason is not stored.
   if (session.value !== null) sessionEnd.value = reason
   localStorage.removeItem(HINT)
   session.value = null

@@ -8,8 +8,8 @@ import { closedProject, may, project } from './session.ts'
 export type Tick = boolean | null
 
 /**
- * The steps besides the first event: persons, flags, backups, and the proxy between this browser and the daemon. The
- * page Setup checks them less often than the first event.
+ * Whether the steps other than the first event are done: persons, flags, backups, and the proxy between this browser
+ * and the daemon. The page "Setup" checks these steps less often than the first event.
  */
 export interface Progress {
   readonly identified: Tick
@@ -23,7 +23,9 @@ export interface Progress {
  * whether the setup is done.
  */
 const KEY = 'tenrec-setup'
-/** The progress is requested after this many milliseconds, so that the page that opens first is loaded before. */
+/**
+ * The progress is requested this many milliseconds after a project has opened, so that its first page can load before.
+ */
 const ASK_AFTER_MS = 3000
 
 function knownProjects(): Readonly<Record<string, unknown>> {
@@ -36,9 +38,9 @@ function knownProjects(): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Returns true if all those steps of the setup are done that the session may read. As long as the setup of a project is
- * not done, the daemon is asked once when the project opens. When it is done, the daemon is not asked again. Until the
- * answer arrives, the last known answer is returned, so that the navigation bar does not change under the pointer.
+ * Returns true if every step of the setup that the session may read is done. The daemon is asked once whenever the
+ * project opens, until all steps are done. Until the answer arrives, the last known answer is returned, so that the
+ * navigation bar does not change under the pointer.
  */
 export function useSetupDone(): boolean {
   const { id } = project.value

@@ -107,7 +107,9 @@ function useCounting({ is_calculating: isCounting }: Cohort): void {
   }, [isCounting])
 }
 
-/** The last count that was started. The next one waits for it, because each count reads all persons. */
+/**
+ * The last count that was started. A new count waits until this one has ended, because each count reads all persons.
+ */
 let lastCount: Promise<unknown> = Promise.resolve()
 
 /**

@@ -124,8 +124,8 @@ function Controls({ dashboard: { name, description, tiles } }: { dashboard: Dash
 }
 
 /**
- * Two values of the field for the date range: one with which each insight keeps its own range, and one for a range that
- * is not in the list.
+ * Two special values of the field for the date range. With `OWN`, each insight keeps its own range. `OTHER` stands for
+ * a range that is not in the list.
  */
 const [OWN, OTHER] = ['', 'other']
 
@@ -210,7 +210,7 @@ function Tiles({ dashboard: { tiles, filters } }: { dashboard: Dashboard }) {
 
 interface TileControlsProps {
   readonly tile: TileRecord
-  /** Moves the tile one position forward. Null for the first tile. `later` moves it one position back. */
+  /** Swaps the tile with the previous one. Null for the first tile. `later` swaps it with the next one. */
   readonly earlier: (() => unknown) | null
   readonly later: (() => unknown) | null
   readonly resize: (width: number) => unknown

@@ -89,7 +89,7 @@ function useResults(experiment: Experiment) {
     async (signal) => {
       if (!isStarted) return []
       const answers = guards.map((metric) => askQueryWhole({ ...query, metric }, signal))
-      // The answer to a query about a single metric has the same members as the result of a metric.
+      // The cast is safe: the answer to a query about a single metric has the same members as `MetricResult`.
       return (await Promise.all(answers)) as unknown as readonly MetricResult[]
     },
     options,
@@ -387,8 +387,8 @@ interface MetricsProps {
 }
 
 /**
- * All metrics of the experiment, in their lists: what each of them compares, and the results of those that are not
- * shown in a card of their own.
+ * All metrics of the experiment, in their lists. The results of secondary metrics and of guards are shown here. The
+ * results of primary metrics have cards of their own.
  */
 function Metrics({ experiment, results, guards }: MetricsProps) {
   const ofUuid = (found: readonly MetricResult[], metric: Metric) =>

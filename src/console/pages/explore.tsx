@@ -49,7 +49,7 @@ export default function ExplorePage() {
   return shortId === null ? <Explorer insight={null} /> : <SavedInsight key={shortId} shortId={shortId} />
 }
 
-/** Reads the opened insight. If the URL contains no query, the query of the insight is written there. */
+/** Reads the opened insight. If the URL contains no query, writes the query of the insight into the URL. */
 function SavedInsight({ shortId }: { shortId: string }) {
   const loaded = useGet('project/insights/', { short_id: shortId, limit: 1 } as never)
   const [insight] = loaded.data?.results ?? []
@@ -171,8 +171,8 @@ function SaveControls({ insight }: { insight: Insight | null }) {
 }
 
 /**
- * Returns the query of the page inside the node of the opened insight. The node may contain members that say how other
- * programs show the insight, so they are kept.
+ * Returns the query of the page, wrapped in the outer node of the opened insight. The other members of this node are
+ * kept, because they may say how other programs show the insight.
  */
 function framed(insight: Insight | null) {
   const frame = insight?.query

@@ -171,7 +171,9 @@ function OnOff({ flag }: { flag: Flag }) {
   return <Check isSwitch isQuiet isDisabled={isDisabled} label={label} value={flag.active} change={change} />
 }
 
-/** Shows the largest percentage of everyone who gets the flag, and how many rules give it to some persons only. */
+/**
+ * Shows the largest percentage that a rule for everyone has, and the number of rules that apply to some persons only.
+ */
 function Reach({ flag: { filters } }: { flag: Flag }) {
   const rules = filters.groups ?? []
   const isForAll = ({ properties }: (typeof rules)[number]) => (properties ?? []).length === 0

@@ -136,8 +136,8 @@ function shownValue(key: string, properties: Person['properties']): string {
 }
 
 /**
- * The last request for the newest event of a person. The next one waits for it, because the daemon cannot return the
- * newest events of several persons at once.
+ * The last request for the newest event of a person. A new request waits until this one has ended, because the daemon
+ * cannot return the newest events of several persons at once.
  */
 let lastRead: Promise<unknown> = Promise.resolve()
 

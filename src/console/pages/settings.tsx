@@ -221,14 +221,17 @@ function wordsOf(days: number | null | undefined): string {
   return days == null ? 'forever' : `for ${counted(days, 'day')}`
 }
 
-/** Returns sentences about which events are deleted if events are kept for a number of days. */
+/** Returns the consequence of a retention plan in sentences: which events are deleted now, and which later. */
 function consequenceOf({ days, events }: RetentionPlan): string {
   if (days === null) return 'No event is deleted.'
   const now = events === 0 ? 'No event is deleted now.' : `${counted(events, 'event')} will be deleted permanently.`
   return `${now} From then on, every event is deleted when it is older than ${counted(days, 'day')}.`
 }
 
-/** Returns the label of the button that applies a plan, and the title of the dialog before it. */
+/**
+ * Returns the label of the button that applies a retention plan, and the title of the dialog that asks the reader
+ * before.
+ */
 function questionOf({ days, events }: RetentionPlan) {
   const keeping = days === null ? 'Keep events forever' : `keep ${counted(days, 'day')}`
   if (events > 0) return { label: `Delete and ${keeping}`, title: `Delete ${counted(events, 'event')}?` }

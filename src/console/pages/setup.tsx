@@ -21,8 +21,8 @@ import { FirstGoals } from './setup/first-goals.tsx'
 import { SNIPPETS } from './setup/snippets.ts'
 
 /**
- * The page checks at this interval, in milliseconds, whether the first event has arrived. The other steps take the
- * reader minutes or days, so the page checks them at the longer interval below.
+ * How often the page checks whether the first event has arrived, in milliseconds. The other steps take the reader
+ * minutes or days, so they are checked only every `REST_EVERY_MS`.
  */
 const EVENT_EVERY_MS = 500
 const REST_EVERY_MS = 10_000

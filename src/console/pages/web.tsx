@@ -66,8 +66,8 @@ export default function WebPage() {
   const query = { kind: 'WebOverviewQuery', ...asked, ...(compared && { compareFilter: compared }) }
   const ask = (more: Goal | null, signal: AbortSignal) =>
     askQuery<readonly OverviewItem[]>({ ...query, ...more }, signal)
-  // Persons can reach a goal without a pageview, and the query with a goal counts them as visitors. The visitors of the
-  // page therefore come from the query without a goal, which is the first of the two.
+  // Persons can reach a goal without a pageview. The query with a goal counts them as visitors, too, so the number of
+  // visitors is taken from the query without a goal. Its items come first in the result.
   const overview = useLoaded(`web ${project.value.id} ${JSON.stringify([query, goal])}`, async (signal) =>
     (await Promise.all([ask(null, signal), ...(goal ? [ask(goal, signal)] : [])])).flat(),
   )
@@ -173,7 +173,8 @@ function Online() {
     const query = {
       kind: 'TrendsQuery',
       series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
-      // In a query for a single number, `-5M` would stand for the whole day, so the exact moment is sent.
+      // In a query for a single number, the relative date `-5M` would include the whole day, so the exact moment is
+      // sent.
       dateRange: { date_from: new Date(Date.now() - ONLINE_MS).toISOString(), explicitDate: true },
       trendsFilter: { display: 'BoldNumber' },
     }

@@ -94,7 +94,7 @@ const WEB_METRICS = [
   ['PageViews', 'Views'],
 ] as const
 
-/** The visitors and the views of a site over time. An answer without them is shown as a list. */
+/** A chart of the visitors and the views of a site over time. If the answer contains neither, it is shown as a list. */
 function WebLines({ query, results }: ViewProps<readonly WebPeriod[]>) {
   const step = String(query['interval'] ?? 'day')
   const days = results.map(({ bucket }) => bucket)
@@ -114,7 +114,9 @@ function WebLines({ query, results }: ViewProps<readonly WebPeriod[]>) {
 }
 
 type WebPart = string | number | null
-/** A row: a value, and pairs of a number in the range and the number in the period before it. */
+/**
+ * A row: the value of the property, and for each metric its number in the range and its number in the previous period.
+ */
 type WebRow = readonly [value: WebPart | readonly WebPart[], ...pairs: (readonly (number | null)[])[]]
 
 /** The visitors of a site for each value of a property. */
@@ -164,7 +166,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     open?.({ title, url: urls?.[index] })
   }
   // The points of a stickiness series count different persons, so a line between the points would have no meaning. A
-  // single series is shown as bars.
+  // single series is therefore shown as bars.
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
   const kind = query.kind === 'LifecycleQuery' || isOfCounts || isBars(query) ? 'bars' : 'lines'
   const isOpen = isOverTime && isOngoing(first?.days?.at(-1), step)
@@ -230,11 +232,11 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   const step = period.toLowerCase()
   const labels = results[0]?.values.map(({ label }) => label) ?? []
   const lastDate = results.at(-1)?.date
-  // The current period has just begun. It is not counted as complete, because its shares would look as if people had
-  // stopped coming.
+  // The current period is not over. If it counted as complete, its low numbers would look as if people had stopped
+  // coming.
   const isRunning = lastDate !== undefined && isOngoing(wallTime(lastDate), step)
-  // A row is about the people who began in the same period. The later that period, the fewer complete periods follow
-  // it.
+  // Each row contains the people who began in one period. Later rows have fewer periods: of 8 rows, row 5 (counted from
+  // 0) has the periods 0 to 2, and the last of these does not count as complete while it is still running.
   const isOver = (row: Cohort, place: number) =>
     place === 0 || place < results.length - results.indexOf(row) - (isRunning ? 1 : 0)
   const nameOfRow = (row: Cohort) => (

@@ -140,9 +140,7 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
   )
 }
 
-/**
- * Reads up to `limit` people, page by page. Visitors who have no person come last in the count and are not in the list.
- */
+/** Reads up to `limit` people, page by page. `total` also counts visitors without a person, who are not in the list. */
 async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   const persons: Actor[] = []
   let total = 0

@@ -52,7 +52,7 @@ export function Chart(props: ChartProps) {
   const [isTable, setTable] = useState(false)
   const [cursor, setAt] = useState<number | null>(null)
   const id = useId()
-  // The cursor may be beyond the end, because the chart may have become shorter since it was set.
+  // The cursor may be past the last label, because the chart may have become shorter since the cursor was set.
   const at = cursor !== null && cursor < labels.length ? cursor : null
   function move(event: KeyboardEvent) {
     const last = labels.length - 1
@@ -175,8 +175,8 @@ function changeOf(value: number | null | undefined, before: number | null | unde
 }
 
 /**
- * Returns the numbers of a chart as rows for a file. If several lines have the same name, their position is appended to
- * it.
+ * Returns the numbers of a chart as rows for a file. If several lines have the same label, the position of the line is
+ * appended to all but the first: `Pageview` and `Pageview 2`.
  */
 function rowsOf(days: readonly string[], lines: readonly Line[]): readonly object[] {
   const isFirst = (label: string, place: number) => lines.findIndex((one) => one.label === label) === place

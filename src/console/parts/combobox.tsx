@@ -45,8 +45,8 @@ const GAP = 4
 export function Combobox(props: ComboboxProps) {
   const { id, value, options, change, typed, picks = false, recent, placeholder, isRequired = false, label } = props
   const [draft, setShownDraft] = useState<string | null>(null)
-  // When the field is removed after a choice, it still gets a blur event. The reference is null by then, so that the
-  // text is not taken a second time.
+  // The typed text that has not been taken as the value yet. It becomes null after a choice. A field that is then
+  // removed still gets a blur event, which would otherwise take the text a second time.
   const typedText = useRef<string | null>(null)
   const [isOpen, setOpen] = useState(false)
   const [at, setAt] = useState(-1)
@@ -73,8 +73,8 @@ export function Combobox(props: ComboboxProps) {
     if (next !== '' && recent !== undefined) remember(recent, next)
   }
   /**
-   * Takes the text that the reader has typed as the value. If it is the name of a suggestion, takes the value of this
-   * suggestion.
+   * Takes the typed text as the value. If the text is the name of a suggestion, takes the value of that suggestion
+   * instead.
    */
   function commitText() {
     const words = typedText.current?.trim()

@@ -85,8 +85,8 @@ export function FileButton({ name, type, text, label }: FileProps) {
 }
 
 /**
- * The rows of a list, and how many rows the list has. If the list is too long for a file, `rows` contains fewer than
- * `count`, which is infinite if the list cannot tell its length.
+ * The rows of a list, and the number of rows in the list. If the list is too long for a file, `rows` contains only the
+ * first rows. `count` is infinite if the list cannot tell its length.
  */
 export interface AllRows {
   readonly rows: readonly object[]

@@ -31,8 +31,8 @@ function focusWithin(dialog: HTMLDialogElement): void {
 /** A dialog above the page. The focus is on its first field. Escape closes it. */
 export function Dialog({ title, close, side, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  // This is done before the browser handles the next key. Otherwise letters that are typed at once would go to the page
-  // below.
+  // A layout effect moves the focus before the browser handles the next key. Otherwise keys that are pressed at once
+  // would go to the page below.
   useLayoutEffect(() => {
     const opener = document.activeElement
     if (dialog.current !== null) {

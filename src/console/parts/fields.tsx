@@ -168,7 +168,9 @@ export interface CheckLook {
 
 interface CheckProps extends CheckLook {
   readonly value: boolean
-  /** Applies the choice. If it is asynchronous and fails, it resolves with false. */
+  /**
+   * Applies the choice. If it returns a promise, the promise resolves with false when the choice could not be applied.
+   */
   readonly change: (value: boolean) => unknown
 }
 

@@ -76,8 +76,9 @@ export function FilterChips({ filters = filtersOfAddress(), change = setFilters 
 type Owner = PropertyFilter['type']
 
 /**
- * Returns the known names of properties of an owner, the most frequent first. The list is empty while it loads. For
- * groups, `groupTypeIndex` is the index of the group type. The properties of the events `eventNames` come first.
+ * Returns the known names of the properties that an owner has, the most frequent first. The list is empty while it
+ * loads. The properties of the events `eventNames` come before all others. `groupTypeIndex` is the index of the group
+ * type if the owner is a group.
  */
 export function usePropertyNames(
   type: Owner,

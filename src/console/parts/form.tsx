@@ -160,7 +160,10 @@ export function Ask<const Record extends FieldRecord = Readonly<globalThis.Recor
   )
 }
 
-/** Shows a text that can be seen only once, with a button that copies it. `children` must tell the reader so. */
+/**
+ * Shows a text that can be seen only once, with a button that copies it. `children` must tell the reader that the text
+ * will not be shown again.
+ */
 export function Once({ text, children }: { text: string; children: ComponentChildren }) {
   return (
     <>

@@ -23,8 +23,8 @@ interface Step {
 }
 
 /**
- * The time that people needed for a funnel. Each bin contains the number of seconds at which it begins, and how many
- * people it counts.
+ * How long people took to complete a funnel. Each bin contains the number of seconds at which it begins, and the number
+ * of people in it.
  */
 interface Times {
   readonly bins: readonly (readonly [seconds: number, count: number])[]
@@ -174,8 +174,8 @@ function breakdownWords({ breakdown, breakdown_value: value }: Partial<Step> = {
 
 /**
  * Returns the URL of the list of people who reached the previous step and did not reach this one. `place` is the index
- * of this step, from 0. If `funnel_step` is -n, the list contains the people who did exactly n - 1 steps. Source:
- * docs/compatibility/analytics.md, "Funnels".
+ * of this step, from 0. A `funnel_step` of -n stands for the people who did exactly n - 1 steps: for `place` 1, it is
+ * -2, and the list contains the people who did exactly 1 step. Source: docs/compatibility/analytics.md, "Funnels".
  */
 function dropOffUrl(url: PersonsUrl, place: number): PersonsUrl {
   if (url == null) return url

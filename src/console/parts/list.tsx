@@ -40,7 +40,7 @@ interface ListProps<Name extends GetRoute, Fields extends FieldRecord>
   readonly choose?: (row: RowOf<Name>) => boolean
 }
 
-/** How many rows each request for an exported file asks for. The daemon may return fewer. */
+/** How many rows one request asks for when a list is exported to a file. The daemon may return fewer. */
 const FILE_PAGE_ROWS = 1000
 
 /** Reads the rows of all pages of a route with `limit` and `offset`, up to the largest number of rows in a file. */

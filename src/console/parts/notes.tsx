@@ -19,7 +19,10 @@ export interface OpenNotes {
   readonly choose: (all: readonly Note[]) => readonly Note[]
 }
 
-/** The annotations of the current page. Null if the page has none. */
+/**
+ * The annotations of the current page, and the function that opens their dialog. Null on a page that shows no
+ * annotations.
+ */
 export const notesOfPage = signal<{
   readonly all: readonly Note[]
   readonly open: (notes: OpenNotes) => void

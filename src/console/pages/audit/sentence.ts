@@ -9,7 +9,7 @@ export interface AuditedChange {
   readonly status: number | null
 }
 
-/** The names of objects in sentences, by the segment of the route. */
+/** How sentences name an object, by the segment of the route: `the cohort` for `cohorts`. */
 const THINGS: Readonly<Record<string, string>> = {
   actions: 'the action',
   annotations: 'the annotation',
@@ -131,7 +131,10 @@ export function sentenceOfChange({ method, route, object_id: id, status }: Audit
   return `${tried}, but ${status < 500 ? 'was refused' : 'the request failed'}`
 }
 
-/** Returns a sentence that begins with an infinitive in the past. */
+/**
+ * Puts a sentence that begins with an infinitive into the past tense: `archive the experiment` becomes `archived the
+ * experiment`.
+ */
 function inPast(sentence: string): string {
   return sentence.replace(/^\w+/, (verb) => PAST[verb] ?? verb.replace(/e?$/, 'ed'))
 }

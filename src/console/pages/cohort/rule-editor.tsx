@@ -209,8 +209,8 @@ interface EventProps {
 }
 
 /**
- * For each kind of condition with other labels than usual, the label of the time in which the event counts, and the
- * label of the second time that these kinds have.
+ * The labels of the time fields, for the kinds of conditions whose labels are not the usual ones. The first label
+ * belongs to the time in which the event counts. The second label is empty if the kind has no second time.
  */
 const TIME_LABELS: Partial<Readonly<Record<Kind, readonly [first: string, second: string]>>> = {
   sequence: ['In the last', 'Within'],
@@ -319,7 +319,7 @@ function TimeFields({ prefix, ...member }: MemberProps & { readonly prefix: '' |
   )
 }
 
-/** Returns a number for a field. The field is empty for 0, which no rule may contain. */
+/** Returns the text of a field for a number. The text is empty for 0, which no rule may contain. */
 function shownNumber(number: unknown): string {
   return number === 0 ? '' : String(number)
 }

@@ -47,8 +47,8 @@ export type Kind =
   | 'other'
 
 /**
- * For each kind of condition, the behavior of the API. `many` is not a kind: it is the behavior of a condition of the
- * kind `did` that compares the number of times with anything but "at least once".
+ * For each kind of condition about an event, the value that stands for it in the API. Conditions of the kind `did` have
+ * two values: `did` for "at least once", and `many` for all other numbers of times.
  */
 const BEHAVIORS = {
   did: 'performed_event',
@@ -103,7 +103,7 @@ const HOURS: Readonly<Record<string, number>> = {
 
 const NEW_TIME = { time_value: 30, time_interval: 'day' } as const
 const NEW_RECENT = { seq_time_value: 7, seq_time_interval: 'day' } as const
-/** The members that some kinds have besides the event and the time, in a new condition. */
+/** For some kinds, the members of a new condition that are added to the event and the time, or replace the time. */
 const NEW_MEMBERS: Partial<Readonly<Record<Kind, object>>> = {
   sequence: { seq_event: '', seq_event_type: 'events', ...NEW_RECENT },
   regularly: {
@@ -166,8 +166,8 @@ export function kindOf(condition: Condition): Kind {
 }
 
 /**
- * Returns a condition of another kind. If both kinds are about an event, the event is kept, with its time and its
- * filters.
+ * Returns a condition of the given kind that replaces the condition `before`. If both conditions are about an event,
+ * the new one keeps the event, its filters and, if it has the same meaning, the time.
  */
 export function conditionOf(
   kind: Exclude<Kind, 'other'>,
@@ -186,8 +186,8 @@ export function conditionOf(
     time_interval,
     event_filters,
   } = before.type === 'behavioral' ? before : ({ type: '', key: '' } as Condition)
-  // In a condition "did the event regularly", the time is the length of one period. In all other kinds, it says how far
-  // back events count, so they do not take it over.
+  // In a condition "did the event regularly", the time is the length of one period. In all other kinds, the time says
+  // how far back events count, so the length of a period is not taken over.
   const isPeriod = before.value === BEHAVIORS.regularly
   return {
     type: 'behavioral',
@@ -214,8 +214,8 @@ export function oftenOf({ value, operator: given, operator_value: times = 1 }: C
 }
 
 /**
- * Returns a condition with another choice of how often its event must have happened. The simplest form of a condition
- * stands for "at least once".
+ * Returns a condition with another choice of how often its event must have happened. "At least once" is stored without
+ * an operator and a number, except in a condition "did the event regularly".
  */
 export function withOften(condition: Condition, { operator, times }: Often): Condition {
   const { operator: _, operator_value: __, ...rest } = condition

@@ -27,7 +27,9 @@ export const LISTS = [
 /** The name of a list of metrics. */
 export type ListName = (typeof LISTS)[number][0]
 
-/** For each list that can contain saved metrics, how an experiment refers to a saved metric in it. */
+/**
+ * For each list that can contain saved metrics, the `type` of an experiment's references to the saved metrics in it.
+ */
 export const LINK_TYPES = { metrics: 'primary', metrics_secondary: 'secondary' } as const
 
 /** A metric of an experiment. */
@@ -152,8 +154,8 @@ export interface Verdict {
 }
 
 /**
- * Returns the variant that is ahead. It is the one with the largest gain among those that are better for sure. If there
- * is none, it is the one with the largest gain among those that have enough data.
+ * Returns the variant that is ahead. Among the variants that are certainly better, it is the one with the largest gain.
+ * If no variant is certainly better, it is the one with the largest gain among all variants with enough data.
  */
 function leaderOf(variants: readonly VariantResult[], goal: unknown): VariantResult | undefined {
   const sign = goal === 'decrease' ? -1 : 1
@@ -470,7 +472,8 @@ export function fieldsOf({ uuid: _, kind: __, ...stored }: Metric): MetricFields
     goal: String(metric['goal']),
   }
   const described = metricOf(fields)
-  // The order of members does not matter. A metric with a further member is longer.
+  // The order of members does not matter. The first comparison ignores members that are not in `DESCRIBED`. The second
+  // one finds them, because they make the JSON text longer.
   const isSame =
     JSON.stringify(described, DESCRIBED) === JSON.stringify(metric, DESCRIBED) &&
     JSON.stringify(described).length === JSON.stringify(metric).length

@@ -379,7 +379,7 @@ function Breakdown() {
   const chosen = breakdownsOf(query.value)
   const set = (next: typeof chosen) => setQuery({ by: next.map(({ type, key }) => `${type}:${key}`) })
   const most = way.value === 'funnel' ? 1 : BREAKDOWNS_MAX
-  // The last row is empty, so that the reader can choose another property there.
+  // If another breakdown is allowed, an empty row comes last, in which the reader can choose its property.
   const rows = chosen.length < most ? [...chosen, { type: 'event', key: '' }] : chosen
   return (
     <fieldset>
@@ -520,8 +520,8 @@ function Exclusions() {
 }
 
 /**
- * For each kind of items in a path, the property whose values are the items. For other kinds, the items are event
- * names.
+ * For each kind of item in a path, the event property that contains the item. For kinds that are not listed, the items
+ * are event names.
  */
 const ITEM_KEYS: Readonly<Record<string, string>> = { $pageview: '$current_url', $screen: '$screen_name' }
 

@@ -23,7 +23,7 @@ export const WAYS: Options<Way> = [
   ['stickiness', 'Stickiness'],
 ]
 
-/** How a series of trends can be counted. The ways from `sum` on compute something from the values of a property. */
+/** The ways to count a series of trends. `sum` and all ways after it compute a number from the values of a property. */
 export const MATHS: Options = [
   ['total', 'Total count'],
   ['dau', 'Unique users'],
@@ -71,8 +71,8 @@ export const longQuery = signal<Query | null>(null)
 export const SAVED = 'saved'
 
 /**
- * The query of the page. It lacks the member `persons_urls`, which asks for the URLs of lists of people: a query that
- * is saved or copied does not need them.
+ * The query of the page, without the member `persons_urls`. This member asks for the URLs of lists of people, which a
+ * saved or copied query does not need.
  */
 export const question = computed<Query>(() => {
   const long = query.value.get('q') === SAVED ? longQuery.value : null

@@ -46,7 +46,7 @@ interface Row {
   readonly name: string
   readonly total: number | null
   readonly average: number
-  /** The relative change of the total since the period with which it is compared. */
+  /** The relative change of the total since the comparison period. */
   readonly change: number | null
 }
 

@@ -27,7 +27,7 @@ export interface Rule {
   readonly variant?: string | null
 }
 
-/** A variant, with its share in percent: of all users who get a variant, this share gets this one. */
+/** A variant of a flag. `rollout_percentage` is its share, in percent, of all users who get a variant. */
 export interface Variant {
   readonly key: string
   readonly name?: string | null
@@ -128,7 +128,7 @@ export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<D
   }
 }
 
-/** The members of the body of a change that are not fields of the flag. */
+/** The members of the request body that describe the change itself and are not fields of the flag. */
 const ABOUT_CHANGE = ['version', 'original_flag', 'note']
 
 /**
@@ -230,8 +230,8 @@ export function moved<Item>(list: readonly Item[], from: number, to: number): re
 }
 
 /**
- * Returns the changes of a draft that rename a variant. Its payload, and the rules that always give this variant, are
- * changed, too.
+ * Renames the variant at the index `at` of a draft. Returns the changed fields: the variants, the payloads, and the
+ * rules. A rule that always gives this variant gets the new name.
  */
 export function renamed(
   { rules, variants, payloads }: Draft,

@@ -101,7 +101,7 @@ interface ExplainedProps extends ExplainProps {
 /** How many of the latest events are searched for the groups of a person. */
 const EVENTS_SEARCHED = 50
 
-/** Returns the groups in the latest event of a person that names any. */
+/** Returns the groups of a person, from the latest event of the person that contains any groups. */
 function useOwnGroups(person: Person | null) {
   return useLoaded(`own groups ${person?.uuid}`, async (signal): Promise<Readonly<Record<string, string>>> => {
     if (person === null || !may('event:read')) return {}
@@ -115,7 +115,8 @@ function useOwnGroups(person: Person | null) {
 function Explained(props: ExplainedProps) {
   const { person, references } = props
   const own = useOwnGroups(person)
-  // For a group type for which the reader has not chosen a group, the group of the person is used.
+  // Waits until the groups of the person are known. If the reader chooses no group of a group type, the person's group
+  // is used.
   if (references.groupTypes.length > 0 && own.data === undefined && own.error === null)
     return <Shown of={own}>{() => ''}</Shown>
   return <WithGroups {...props} own={own.data ?? {}} />

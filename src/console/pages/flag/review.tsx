@@ -113,7 +113,7 @@ function Rehearsed({ body, names }: { body: Shapes['FlagRehearsalDraft']; names:
   return <Shown of={loaded}>{(answer) => <Outcome answer={answer} names={names} />}</Shown>
 }
 
-/** Returns for how many users the flag would go on, would go off, or would get another variant. */
+/** Returns for how many users the change would switch the flag on, switch it off, or change the variant. */
 function balanceOf({ flips }: Rehearsal) {
   const sum = (chosen: typeof flips) => chosen.reduce((all, { count }) => all + count, 0)
   return {

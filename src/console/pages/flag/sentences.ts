@@ -12,7 +12,7 @@ import {
 
 /** Functions that return the names of objects to which rules refer by number. */
 export interface Names {
-  /** The plural noun for those for whom the flag is decided: `people`, or a group type such as `companies`. */
+  /** The plural noun for what the flag is decided for: `people`, or a group type such as `companies`. */
   readonly subjects: string
   readonly cohort: (id: number) => string
   readonly flag: (id: number) => string
@@ -150,15 +150,16 @@ function changedRule(from: Rule, rule: Rule, at: number, names: Names): readonly
 }
 
 function filtersText({ properties }: Rule): string {
-  // The names of cohorts are ignored, because answers of the API contain them and the log of changes does not.
+  // The names of cohorts are not compared: rules from the API contain them, and rules from the log of changes do not.
   return JSON.stringify(properties ?? [], (name, value: unknown) =>
     name === 'cohort_name' ? undefined : value,
   )
 }
 
 /**
- * Finds out which rules before a change are the same as rules after it. Rules with equal filters are paired first, and
- * then the remaining rules that have the same position. The pairs are ordered by the new position.
+ * Pairs each rule before a change with the rule after the change that is considered the same. Rules with equal filters
+ * are paired first. The remaining rules are then paired if they have the same position. The pairs are ordered by the
+ * position after the change.
  */
 function pairsOf(before: readonly Rule[], after: readonly Rule[]): readonly Pair[] {
   const left = new Set(before.keys())

@@ -88,8 +88,8 @@ async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEven
 }
 
 /**
- * Reads messages until the stream ends. If the daemon has ended it because of newer streams, returns the reason as a
- * sentence, otherwise null.
+ * Reads messages until the stream ends. If the daemon has ended the stream because the session has opened newer ones,
+ * returns the reason as a sentence. Otherwise returns null.
  */
 async function readStream(
   stream: ReadableStream<Uint8Array>,

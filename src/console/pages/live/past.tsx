@@ -85,7 +85,7 @@ function momentOf({ timestamp }: LiveEvent) {
   )
 }
 
-/** Returns the moments between which the events of a range are, in the form in which the list takes them. */
+/** Returns the start and the end of a range as the parameters `after` and `before` of the list of events. */
 function boundsOf(value: string): { after?: string; before?: string } {
   const range = rangeOf(value)
   if (range.value === 'all') return {}
@@ -97,7 +97,10 @@ function boundsOf(value: string): { after?: string; before?: string } {
   return { after: justBefore((Math.floor(Date.now() / HOUR_MS) - hours) * HOUR_MS) }
 }
 
-/** Returns the last millisecond before a moment. The list leaves out events at the moment `after`. */
+/**
+ * Returns the moment one millisecond earlier. Used for `after`, because the list leaves out events at exactly that
+ * moment.
+ */
 function justBefore(moment: string | number): string {
   return new Date(new Date(moment).getTime() - 1).toISOString()
 }

@@ -39,7 +39,7 @@ const NOTHING: Live = {
   rates: Array.from({ length: RATE_SECONDS }, () => 0),
 }
 
-/** Reads the stream while the component is shown. If `turn` changes, the stream is opened again. */
+/** Reads the stream while the component is shown. To open the stream again, the caller passes another `turn`. */
 export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Live {
   const [live, setLive] = useState(NOTHING)
   const paused = useRef(isPaused)

@@ -7,8 +7,8 @@ const NOTES_MAX = 1000
 
 interface NotesProps {
   /**
-   * The number of the dashboard that the page shows. Its own annotations are shown, too. `insight` is the same for an
-   * insight.
+   * The number of the dashboard that the page shows. The annotations of this dashboard are shown in addition to those
+   * of the project. `insight` does the same for an insight.
    */
   readonly dashboard?: number
   readonly insight?: number | undefined

@@ -25,10 +25,7 @@ export interface Figure {
   readonly isLessBetter?: true
   /** True if the figure exists only when a goal is chosen. */
   readonly isOfGoal?: true
-  /**
-   * Returns the value of the figure in one period, from the metrics of this period. It has the unit that the tile
-   * shows.
-   */
+  /** Computes the figure from the metrics of one period, in the unit that the tile shows. */
   readonly valueOf: (metrics: Metrics) => number | null
 }
 

@@ -9,8 +9,8 @@ type Action = components['schemas']['Action']
 type ActionDraft = components['schemas']['ActionDraft']
 
 /**
- * The tag that makes an action a goal. It has the same value as `GOAL_TAG` in base/goals.ts, which cannot be imported
- * here, because it can only be loaded in browsers.
+ * The tag that makes an action a goal, the same as `GOAL_TAG` in base/goals.ts. That file can only be loaded in
+ * browsers, so it cannot be imported here.
  */
 const TAG = 'goal'
 const VIEW = '$pageview'
@@ -22,7 +22,7 @@ const PATHNAME = '$pathname'
 export type Counted =
   | { readonly of: 'event'; readonly event: string }
   | { readonly of: 'page'; readonly path: string }
-  /** The action has other conditions, which only the API can change. */
+  /** An action with other conditions. Only the API can change them. */
   | { readonly of: 'action' }
 
 /** Returns the body of a request that creates a goal. */

@@ -31,7 +31,10 @@ function report(by: string, name: string, one: string, type: Owner, key: string)
   return { by, name, one, filtersOf: (value) => [filterOn(type, key, value)] }
 }
 
-/** Returns a table by a combination of several properties of events. The parts of a value have the order of `keys`. */
+/**
+ * Returns a table with a row for each combination of several event properties, such as country and city. The parts of a
+ * row's value have the order of `keys`. A part whose key is empty adds no filter.
+ */
 function combined(by: string, name: string, one: string, keys: readonly string[]): Report {
   return {
     by,

@@ -61,8 +61,8 @@ export function WebChart({ asked, goal, compareFilter, before }: WebChartProps) 
     <Shown of={loaded}>
       {(drawn) => {
         const { items } = drawn
-        // If the reader has just changed from a figure of the goal to another figure, or back, the answer does not
-        // contain the chosen figure yet. The previous figure is shown until the new answer arrives.
+        // An answer contains either the figures of the goal or the other figures. If it does not contain the figure
+        // that the reader has just chosen, the previous figure is shown until the new answer arrives.
         const shown = drawn.figure.isOfGoal === figure.isOfGoal ? figure : drawn.figure
         const current = { label: shown.label, data: items.map(({ metrics }) => shown.valueOf(metrics)) }
         const earlier = items.map(({ previous }) => (previous ? shown.valueOf(previous.metrics) : null))
