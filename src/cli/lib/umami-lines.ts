@@ -29,9 +29,9 @@ const EVENT_DATA_COLUMNS = ['data_key', 'string_value', 'number_value']
 const NO_DATA: JsonObject = {}
 
 /**
- * Converts a file with the table `website_event` to lines, in blocks. Calls `onCut` before a block whose lines must not
- * count as imported, because the file may have been cut in the middle of the first record of that block. Rejects with
- * `OperatorError` for another table.
+ * Converts a file with the table `website_event` to blocks of lines, one JSON event on each line. If the last record of
+ * the file has no end, the file may be incomplete. `onCut` is then called before the block of this record, so that the
+ * block does not count as imported and a later import sends it again. Rejects with `OperatorError` for another table.
  */
 export async function* umamiLines(
   blocks: LineBlocks,

@@ -242,7 +242,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** The sizes of the caches that several threads share, or that belong to the main thread. */
+  /** The size of the cache of decoded columns, which the threads of queries share. Empty if there is no such cache. */
   get caches(): CachesOfThread {
     if (this.#columns === null) return {}
     const { shared, bytesMax } = this.#columns

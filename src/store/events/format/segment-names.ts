@@ -119,7 +119,7 @@ class MomentBlocks {
     }
   }
 
-  /** Returns the earliest time of the rows whose id is not 0. */
+  /** Returns the earliest time of the rows that have a value in `ids`. Rows without the property have a 0 there. */
   firstOf(ids: Uint16Array): number {
     const { first } = this.#spans
     let found = Number.POSITIVE_INFINITY
@@ -133,7 +133,7 @@ class MomentBlocks {
     return found
   }
 
-  /** Returns the latest time of the rows whose id is not 0. */
+  /** Returns the latest time of the rows that have a value in `ids`. Rows without the property have a 0 there. */
   lastOf(ids: Uint16Array): number {
     const { last } = this.#spans
     let found = Number.NEGATIVE_INFINITY
