@@ -13,9 +13,9 @@ const COMPARISONS = [
 ] as const
 
 /**
- * The field for the date range. If `compares` is true, there is also a switch for the comparison with the previous
- * period. If `compares` is `year`, there is a choice instead, which also offers the previous year. The key `.` moves
- * the focus to the field.
+ * The field for the date range. If `compares` is true, a switch beside the field turns the comparison with the previous
+ * period on. If `compares` is `year`, a menu offers the comparison with the previous period or the previous year. The
+ * key `.` moves the focus to the field.
  */
 export function RangePicker({ compares = false }: { compares?: boolean | 'year' }) {
   const value = rangeValue.value
