@@ -94,7 +94,10 @@ function Day({ label, value, change }: { label: string; value: string; change: (
   )
 }
 
-/** Returns the range with which a custom range begins: the days of the current range, or else the last 30 days. */
+/**
+ * Returns the range that is chosen at first when the reader wants a custom range: the days of the current range, or
+ * else the last 30 days.
+ */
 function customRange(): string {
   const days = rangeOf(rangeValue.value).days(today.value) ?? rangeOf('30d').days(today.value)
   return `${days?.from}..${days?.to}`

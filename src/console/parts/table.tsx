@@ -214,7 +214,7 @@ function idOf(row: unknown): string | undefined {
   return id ?? uuid
 }
 
-/** Returns the function that creates the content of a cell from a row, in the format that `look` names. */
+/** Returns the function that creates the content of a column's cell from a row. */
 function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => ComponentChildren {
   const read = typeof cell === 'function' ? cell : (row: Row) => row[cell]
   const word = look.split(' ').find((one) => one in FORMATS)

@@ -74,8 +74,8 @@ export class Admission {
   }
 
   /**
-   * Returns the error with which the events of a sender must be refused, or null. It is called again when the number of
-   * bytes and events is known.
+   * Returns the error with which the events of a sender must be refused, or null. Called before the body is read, and
+   * again when the number of bytes and events is known.
    */
   refusalOfEvents(account: SenderAccount, bytes = 0, events = 0): ServiceError | null {
     const { shares, loop } = this.#options
