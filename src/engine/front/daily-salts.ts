@@ -34,7 +34,10 @@ export class DailySalts {
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** `keptMs` is the time in milliseconds for which a salt is kept when events of its day are no longer accepted. */
+  /**
+   * `keptMs` is the time in milliseconds for which a salt is still kept after the last moment at which events of its
+   * day are accepted.
+   */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)

@@ -29,7 +29,7 @@ const LOOK_MS = 1000
  */
 const PING_MS = 25_000
 /**
- * One check sends at most this fraction of the listeners a ping, for example 50 of 1000 listeners. Pings are thus
+ * One check sends a ping to at most 1 / `LOOKS_PER_PING` of the listeners, for example to 50 of 1000. Pings are thus
  * spread over several checks.
  */
 const LOOKS_PER_PING = 20
