@@ -75,14 +75,14 @@ const SLABS_RELEASE_MS = 20_000
 /** The time between two points of the status history. */
 const MINUTE_MS = 60_000
 /**
- * The maximum times for which a stop waits: for the answers to received requests, and for the processing of events.
- * Unprocessed events stay in the log.
+ * How long the daemon waits at most when it stops: until all received requests are answered, and until all events are
+ * processed. Unprocessed events stay in the log.
  */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
 /**
- * The maximum time for which a start waits, before it listens, for the processing of blocks that an earlier process
- * accepted.
+ * How long the daemon waits at most, before it listens, until the blocks that an earlier process accepted are
+ * processed.
  */
 const CATCH_UP_MS_MAX = 3000
 /** The time for which the process continues after a failed write, so that the last answers can be sent. */
@@ -679,7 +679,7 @@ class RunningDaemon implements Daemon {
     this.#live.stored(result.live ?? [])
   }
 
-  /** Logs how much space of free pages the store has returned to the disk. */
+  /** Logs how many bytes of free pages the store has returned to the disk, or why it could not return them. */
   #noteReleased(released: ProcessResult['released']): void {
     if (!released) return
     const { log } = this.#parts

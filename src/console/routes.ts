@@ -112,8 +112,8 @@ export const PAGES: readonly PageRecord[] = [
 ]
 
 /**
- * The letters of the pages that are preferred for the bar on narrow screens. All other pages are behind its button
- * "More".
+ * The letters of the pages that come first in the bar on narrow screens. The bar has at most `AT_HAND_MAX` pages. The
+ * button "More" in the bar opens the list of the other pages.
  */
 const AT_HAND = 'wefp'
 const AT_HAND_MAX = 4

@@ -22,7 +22,7 @@ interface Hit {
 const HITS_MAX = 14
 /** At most this many hits of each kind are requested. */
 const KIND_MAX = 6
-/** A text with fewer characters only finds pages and actions, and nothing is requested. */
+/** With fewer characters, the palette finds only pages and actions, and sends no request. */
 const SEARCH_CHARACTERS_MIN = 2
 
 /** The dialog of the palette. The arrow keys select a hit, and Enter opens it. */

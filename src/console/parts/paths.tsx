@@ -64,8 +64,8 @@ function rowOf({ source, target, value, average_conversion_time: ms }: Edge): ob
 }
 
 /**
- * A step in the diagram. Its bar is as high as its share of the people. `in` and `out` are the heights at which the
- * next link to the bar and the next link from the bar are drawn.
+ * A step in the diagram. Its bar is as high as its share of the people. `in` and `out` are y coordinates: the next link
+ * that ends at the bar is drawn at `in`, and the next link that starts at the bar is drawn at `out`.
  */
 interface Bar {
   readonly name: string
@@ -87,8 +87,8 @@ function sumOf(bars: readonly Bar[]): number {
 }
 
 /**
- * Lays out a diagram of this height, with a column for each number of a step. Bars stand close to those that lead to
- * them, so that few links cross. Returns the bars, and the links with the heights of their ends.
+ * Lays out a diagram of this height. Each column contains the bars with the same step number. A bar is placed near the
+ * bars that lead to it, so that few links cross. Returns the bars, and the links with the y coordinates of their ends.
  */
 function layOut(edges: readonly Edge[], height: number) {
   const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
@@ -106,7 +106,8 @@ function layOut(edges: readonly Edge[], height: number) {
   const [top, bottom] = [MARGIN, height - MARGIN]
   const scale = Math.min(...columns.map((column) => (bottom - top - gap * (column.length - 1)) / sumOf(column)))
   for (const [index, column] of columns.entries()) {
-    // The mean height of the bars that lead to a bar, weighted by the people who come from them.
+    // For each bar, the mean y coordinate of the bars that lead to it. A bar from which more people come has more
+    // weight.
     const wanted = new Map(
       column.map((bar) => {
         const before = edges.filter(({ target }) => target === bar.name)

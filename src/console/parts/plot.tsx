@@ -22,8 +22,8 @@ const BEFORE_DASH = '5 4'
 const ONGOING_DASH = '2 4'
 const HEIGHT = 260
 /**
- * The margins of the chart in pixels. The left one contains numbers, the bottom one times, and the right one half of
- * the last time label.
+ * The margins of the chart in pixels. The left margin contains the numbers, and the bottom margin the times. The right
+ * margin has room for the second half of the last time label.
  */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
 /**
@@ -264,7 +264,7 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
         const values = tops[place] ?? []
         const key = `${line.label} ${place}`
         const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colorOf(line, place) }
-        // All periods of the comparison are over, so its line is never dashed at the end.
+        // All periods of a line for the previous period are over, so no part of this line is drawn as ongoing.
         const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
         if (kind === 'bars') {
           const isOver = (index: number) => index <= last
@@ -368,8 +368,8 @@ function Selected({ scale: { x }, from, to }: { scale: Scale; from: number; to: 
 }
 
 /**
- * Returns the index of the line whose point is nearest to the height `at`. For bars, returns the index of the bar at
- * this height.
+ * Returns the index of the line whose point at the label `index` is nearest to the y coordinate `at`. For bars, returns
+ * the index of the bar that contains `at`, or else of the nearest bar.
  */
 function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale, index: number, at: number): number {
   const reach = (place: number) => {
@@ -382,8 +382,8 @@ function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale,
 }
 
 /**
- * Returns a label without its weekday, and without its year unless it is a month. With these, it would be too long for
- * the axis.
+ * Returns a label without its weekday and its year, because a complete label would be too long for the axis. A label
+ * that is a month, such as `May 2026`, keeps its year.
  */
 function shortLabel(words: string): string {
   if (/^[A-Z][a-z]{2} \d{4}$/.test(words)) return words

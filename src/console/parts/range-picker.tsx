@@ -13,9 +13,9 @@ const COMPARISONS = [
 ] as const
 
 /**
- * The field for the date range. If `compares` is true, there is also a switch for the comparison with the previous
- * period. If `compares` is `year`, there is a choice instead, which also offers the previous year. The key `.` moves
- * the focus to the field.
+ * The field for the date range. If `compares` is true, a switch beside the field turns the comparison with the previous
+ * period on. If `compares` is `year`, a menu offers the comparison with the previous period or the previous year. The
+ * key `.` moves the focus to the field.
  */
 export function RangePicker({ compares = false }: { compares?: boolean | 'year' }) {
   const value = rangeValue.value
@@ -94,7 +94,10 @@ function Day({ label, value, change }: { label: string; value: string; change: (
   )
 }
 
-/** Returns the range with which a custom range begins: the days of the current range, or else the last 30 days. */
+/**
+ * Returns the range that is chosen at first when the reader wants a custom range: the days of the current range, or
+ * else the last 30 days.
+ */
 function customRange(): string {
   const days = rangeOf(rangeValue.value).days(today.value) ?? rangeOf('30d').days(today.value)
   return `${days?.from}..${days?.to}`

@@ -17,8 +17,8 @@ export function Search({ label, name = 'search', options }: SearchProps) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
   const id = useId()
-  // If the URL changes without this field (by the back button or a link), the field gets the text in the URL. Text that
-  // the reader types goes into the URL.
+  // Text that the reader types goes into the URL after a pause. If the back button or a link changes the URL, the text
+  // in the URL goes into the field.
   const sent = useRef(given)
   useEffect(() => {
     if (given === sent.current) return

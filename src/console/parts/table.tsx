@@ -16,8 +16,8 @@ const FORMATS = {
   count: exact,
   code: (value: unknown) => <code>{plain(value)}</code>,
   /**
-   * The format for texts that come from clients and may be long. It is used for a column that names a member and no
-   * format.
+   * The format for texts that come from clients and may be long. It is also the default for a column whose content is
+   * the name of a member of the row.
    */
   cut: (value: unknown) => <bdi class="cut">{plain(value ?? '')}</bdi>,
 } as const
@@ -189,8 +189,8 @@ function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<
 type Open<Row> = ((row: Row) => void) | undefined
 
 /**
- * Opens the row on which the reader has clicked or pressed a key. It ignores the heading, and tables in a dialog inside
- * the table.
+ * Opens the row on which the reader has clicked or pressed a key. Does nothing for the heading of the table, and for
+ * the rows of another table in a dialog inside this table.
  */
 function openRow<Row>({ target, currentTarget }: Event, rows: readonly Row[], open: Open<Row>): void {
   const at = (target as Element).closest('tr')
@@ -214,7 +214,7 @@ function idOf(row: unknown): string | undefined {
   return id ?? uuid
 }
 
-/** Returns the function that returns the content of a column's cells. */
+/** Returns the function that creates the content of a column's cell from a row. */
 function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => ComponentChildren {
   const read = typeof cell === 'function' ? cell : (row: Row) => row[cell]
   const word = look.split(' ').find((one) => one in FORMATS)

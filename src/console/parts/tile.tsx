@@ -46,7 +46,7 @@ export function queryOfTile(insight: TileInsight, filters: DashboardFilters) {
 
 /**
  * Returns the tiles in the order in which they are shown: from top to bottom, and from left to right. Tiles without a
- * place come last, in their original order.
+ * position come last, in their original order.
  */
 export function inOrder(tiles: readonly TileRecord[]): readonly TileRecord[] {
   const keyOf = ({ layouts }: TileRecord) => (layouts?.sm?.y ?? Infinity) * COLUMNS + (layouts?.sm?.x ?? 0)
@@ -62,7 +62,7 @@ export function widthOf({ layouts }: TileRecord): number {
   return Math.max(1, Math.min(COLUMNS, Math.round(width)))
 }
 
-/** Returns the positions of tiles that are laid out in this order, row by row. */
+/** Lays out tiles row by row, in the order of `tiles` and with these widths in columns. Returns their positions. */
 export function placesOf(tiles: readonly TileRecord[], widths: readonly number[]): readonly TilePlace[] {
   let [x, y] = [0, 0]
   return tiles.map(({ layouts }, at) => {
@@ -86,7 +86,8 @@ interface TileCardProps {
 }
 
 /**
- * The frame of a tile, with the title, the date range and the description of its insight. A text is shown without them.
+ * The frame of a tile, with the title, the date range and the description of its insight. A tile that contains a text
+ * has none of these.
  */
 export function TileCard({ tile, filters, aside, isBrief = false, children }: TileCardProps) {
   const { insight, text } = tile

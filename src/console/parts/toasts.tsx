@@ -4,8 +4,8 @@ import { changed } from '../base/loaded.ts'
 import { Button } from './fields.tsx'
 
 /**
- * Takes back the change that a message reports. Resolves with a text about this, and rejects with the reason if it
- * fails.
+ * Takes back the change that a message reports. Resolves with the text of the next message. Rejects with the reason if
+ * the change cannot be taken back.
  */
 export type Undo = () => Promise<string>
 
@@ -13,7 +13,8 @@ const toasts = signal<readonly { readonly id: number; readonly words: string; re
 let lastId = 0
 const TOAST_MS = 6000
 /**
- * The milliseconds for which a message is shown if its change can be taken back. They are more than for other messages.
+ * The time for which a message is shown if its change can be taken back, in milliseconds. It is longer than for other
+ * messages.
  */
 const UNDO_MS = 10_000
 

@@ -17,9 +17,9 @@ import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
  */
 const LIGHT_PART = 0.125
 /**
- * Says who has little waiting while a queue is over its limit. Suppose that the largest senders were all cut to the
- * same level, until the queue is filled to this share of its present work. Senders below that level have little
- * waiting, and are still admitted.
+ * While a queue is over its limit, senders that have little waiting are still admitted. To find them, suppose that the
+ * work of the largest senders were all cut to the same level, so that this share of the waiting work is left. The
+ * senders below that level have little waiting.
  */
 const HALF = 0.5
 
@@ -74,8 +74,8 @@ export class Admission {
   }
 
   /**
-   * Returns the error with which the events of a sender must be refused, or null. It is called again when the number of
-   * bytes and events is known.
+   * Returns the error with which the events of a sender must be refused, or null. Called before the body is read, and
+   * again when the number of bytes and events is known.
    */
   refusalOfEvents(account: SenderAccount, bytes = 0, events = 0): ServiceError | null {
     const { shares, loop } = this.#options
@@ -108,7 +108,9 @@ export class Admission {
     return reason === null ? null : reasonText(reason)
   }
 
-  /** A sentence for monitoring if only the senders that fill a queue are refused. Otherwise the list is empty. */
+  /**
+   * A list with one sentence for monitoring if only the senders that fill a queue are refused. Otherwise an empty list.
+   */
   get troubles(): readonly string[] {
     const reason = this.#reasonAgainstWriting('event', null)
     if (reason === null || this.reasonAgainstWriting() !== null) return []

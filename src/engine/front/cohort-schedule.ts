@@ -112,8 +112,8 @@ export class CohortSchedule {
   }
 
   /**
-   * Calculates all cohorts that are due. Returns the time until the next check in milliseconds, or infinity if there
-   * are no such cohorts.
+   * Calculates all cohorts that are due. Returns the time until the next check in milliseconds. Returns infinity if no
+   * cohort has a rule on behavior, or after `stop`.
    */
   async #calculateDue(): Promise<number> {
     const { queries } = this.#options
@@ -126,8 +126,9 @@ export class CohortSchedule {
     }
     const known = await queries.calculatedCohorts()
     if (known.length === 0) return Number.POSITIVE_INFINITY
-    // A cohort may still wait for a calculation, although all due cohorts were just calculated. Either it was changed
-    // in the meantime, which `changed` reports, or its project was removed. A later check is then early enough.
+    // All due cohorts were just calculated, but `isWanted` may still be true for one of them. If it was changed in the
+    // meantime, `changed` causes an early check. If its project was removed, it cannot be calculated. A check after
+    // `AGAIN_MS` is therefore early enough.
     const waits = known.map((cohort) => (isWanted(cohort) ? AGAIN_MS : this.#waitMs(cohort)))
     return Math.max(CHANGED_MS, Math.min(...waits))
   }

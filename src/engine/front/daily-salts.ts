@@ -1,8 +1,9 @@
 /**
  * The daily salts with which the IDs of visitors without cookies are hashed. A salt consists of 32 random bytes. The
  * salt of each day is a file in the folder `cookieless` that only its owner can read. The file is on disk before its
- * salt is used, so that a crash does not change any ID. It is removed when no more events of its day are accepted.
- * Salts are in files because LMDB would keep removed values in free pages, and because backups must not contain salts.
+ * salt is used, so that a crash does not change any ID. The file is removed when no more events of its day are
+ * accepted. Salts are in files because LMDB would keep removed values in free pages, and because backups must not
+ * contain salts.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -33,7 +34,10 @@ export class DailySalts {
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** `keptMs` is the time in milliseconds for which a salt is kept after the last events of its day can be accepted. */
+  /**
+   * `keptMs` is the time in milliseconds for which a salt is still kept after the last moment at which events of its
+   * day are accepted.
+   */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
@@ -129,7 +133,8 @@ export class DailySalts {
 }
 
 /**
- * Returns whether a day is over. A day in the future is not over: if the clock was wrong, its salt may still be needed.
+ * Returns whether events of a day were accepted earlier, but are no longer accepted. False for a day in the future: if
+ * the clock was wrong, the salt of that day may still be needed.
  */
 function isPast(day: string, nowMs: number): boolean {
   return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs

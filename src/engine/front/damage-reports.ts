@@ -30,7 +30,9 @@ export class DamageCount {
     return Atomics.load(this.shared, 0) >>> 0
   }
 
-  /** A sentence for health checks if damage was found since the process started. Otherwise the list is empty. */
+  /**
+   * A list with one sentence for health checks if damage was found since the process started. Otherwise an empty list.
+   */
   get troubles(): readonly string[] {
     return this.value === 0 ? [] : [DAMAGED]
   }

@@ -254,7 +254,7 @@ export class DecisionService {
     return this.#options.usage.ofFlags(ids, days)
   }
 
-  /** Adds the counts of decisions since the last call to the current hour. */
+  /** Updates the counts of the current hour with the decisions that were made since the last call. */
   collectUsage(): void {
     const { usage, snapshots } = this.#options
     usage.collect(snapshots.compiled())
@@ -311,8 +311,8 @@ class RequestSources implements DecisionSources {
   }
 
   /**
-   * Returns the state on which the decision depends, as far as data was read. Returns null if the decision has stored
-   * an override.
+   * Returns the state on which the decision depends: the version of the flags and the stored data that was read.
+   * Returns null if the decision has stored an override.
    */
   basis(decided: Decisions): DecisionBasis | null {
     if (this.#hasWritten) return null
@@ -432,8 +432,8 @@ export interface Facts {
 /** Reads all wanted data from the store. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
   const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
-  // The client may have written something just before its request. `refresh` therefore reads the latest commit, and not
-  // one that may be two milliseconds old.
+  // The client may have written something just before its request. `refresh` therefore selects the latest commit.
+  // Without it, the data could be two milliseconds old.
   stored.refresh()
   const wantedGroups = groups.map(([typeIndex, key]) =>
     wantedOf(stored.groupProperties(projectId, typeIndex, key), names),

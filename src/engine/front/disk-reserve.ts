@@ -31,13 +31,13 @@ const REUSABLE_PART = 0.5
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
 /**
- * When all other writes have stopped, erasing goes on. It stops, too, if the free space is less than the reserve
- * divided by this number (see `isBelowFloor`).
+ * When the disk is short of space, all other writes stop first, and erasing continues. Erasing stops when the free
+ * space is less than the reserve divided by this number (see `isBelowFloor`).
  */
 const FLOOR_DIVISOR = 4
 /**
- * With less free space than this number of bytes, even a commit that erases events may fail, so erasing stops here at
- * the latest. If the operator has chosen a reserve of less than twice this number, erasing may use half of it.
+ * Erasing always stops when the free space is less than this number of bytes, because even a commit that erases events
+ * may then fail. If the reserve is less than twice this number, half of the reserve is used instead.
  */
 const FLOOR_BYTES = 8 * 1024 ** 2
 /** Returns the configured reserve in bytes, or the default for a disk of this size. */
@@ -125,7 +125,7 @@ export class DiskReserve {
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // A commit of usual size needs space, and half of the reserve is left for unforeseen needs.
+    // There must be space for a commit of usual size, and half of the reserve must be left for unforeseen needs.
     const commitBytes = this.#room.commitLeastBytes + this.#reserveBytes / 2
     return Math.max(this.#reserveBytes, commitBytes) + this.#neededBytes(accepted)
   }

@@ -29,8 +29,8 @@ const LOOK_MS = 1000
  */
 const PING_MS = 25_000
 /**
- * A check sends pings to at most the number of listeners divided by this number. Pings are thus spread over several
- * checks.
+ * One check sends a ping to at most 1 / `LOOKS_PER_PING` of the listeners, for example to 50 of 1000. Pings are thus
+ * spread over several checks.
  */
 const LOOKS_PER_PING = 20
 /**
@@ -55,8 +55,8 @@ export type FlagMessageForm = 'ofrep' | 'plain'
 /** The connection of a listener. */
 export interface FlagListenerConnection {
   /**
-   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes. Then
-   * `FlagListener.drained` is called as soon as the client has read them.
+   * Copies the bytes and sends them. Returns false if too many bytes are waiting for the client to read them. In that
+   * case, `FlagListener.drained` is called as soon as the client has read all bytes.
    */
   send(bytes: Uint8Array): boolean
   /** Ends the stream after everything was sent. */

@@ -1,10 +1,11 @@
 /**
  * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the clock with the
- * times of the waiting changes, which are in memory. Nothing else happens unless a change is due or a ramp has guards.
+ * times of the waiting changes, which are in memory. Further work is necessary only if a change is due or a ramp has
+ * guards.
  *
- * A thread makes the change and records this in the same transaction (store/catalog/scheduled-changes.ts). It is
- * therefore harmless to try a change twice: after a crash, or if another machine of the cluster was faster, the thread
- * finds that there is nothing to do.
+ * A thread makes the change, and records in the same transaction that it was made (store/catalog/scheduled-changes.ts).
+ * It is therefore harmless to try a change twice: after a crash, or if another machine of the cluster was faster, the
+ * thread finds that there is nothing to do.
  */
 import type { Clock } from '../../base/clock.ts'
 import { uuidV7 } from '../../base/ids.ts'
@@ -91,9 +92,9 @@ export class FlagSchedule {
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
   /**
-   * Resolve when everything that was started has ended: `#moves` for scheduled changes, `#looks` for checks of guards.
-   * Changes run one after the other, and so do checks. A slow check does not delay changes of other flags, because
-   * there are two queues.
+   * Two queues: `#moves` for scheduled changes, and `#looks` for checks of guards. Each promise resolves when
+   * everything in its queue has ended. The tasks of a queue run one after the other. There are two queues, so that a
+   * slow check does not delay changes of other flags.
    */
   #moves: Promise<void> = Promise.resolve()
   #looks: Promise<void> = Promise.resolve()
@@ -275,8 +276,8 @@ export class FlagSchedule {
     try {
       moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
     } finally {
-      // If the call failed, it is unknown whether the event was stored. The event then counts as one of another
-      // process: it is written after a while if it is still there.
+      // If the call failed, it is unknown whether the event was stored. The event is then treated like an event of
+      // another process: if it is still stored after a while, it is written to the log.
       const isStored = moved !== null && moved.outcome !== 'nothing'
       if (uuid !== null && !isStored) this.#events.setOwn(uuid, false)
     }

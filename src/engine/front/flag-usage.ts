@@ -1,8 +1,8 @@
 /**
  * Counts flag decisions by flag, value and hour, in memory. `usage-keeper.ts` stores the counts. A decision adds one to
  * the counter of each flag outcome that it contains (rules/flags/flag-outcomes.ts). If a decision is answered from the
- * cache, only a counter in the cached decision rises. Every few seconds, and before flag outcomes are replaced, these
- * counters are added to the counts of the current hour.
+ * cache, only a counter in the cached decision rises. Every few seconds, and before flag outcomes are replaced, both
+ * kinds of counters are added to the counts of the current hour.
  */
 import type { Clock } from '../../base/clock.ts'
 import { USAGE_DAYS_MAX } from '../../base/limits.ts'

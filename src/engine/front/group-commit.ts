@@ -167,8 +167,8 @@ export class GroupCommit {
   }
 
   /**
-   * True if there is something to commit. Bytes of requests also count if the requests were already answered with an
-   * error, because the previous commit took too long.
+   * True if there is something to commit. If the previous commit took too long, the waiting requests were already
+   * answered with an error, but their bytes must still be committed.
    */
   get #hasWork(): boolean {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
@@ -258,8 +258,8 @@ export class GroupCommit {
       )
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Requests that were admitted earlier may still be added when their bodies have arrived. The timer starts again,
-      // so that they are answered after the same time at the latest.
+      // Requests that were admitted before may still be added while this commit is running. The timer starts again, so
+      // that they, too, are answered after at most `COMMIT_MS_MAX`.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)

@@ -1,11 +1,13 @@
 /**
- * Writes events about ramps to the log: for each ramp that a guard has stopped, one event. They are thus durable, and
- * processed in order with the events of clients. The transaction that stops a ramp stores its event
- * (store/catalog/scheduled-changes.ts). When the event is in the log, the stored event is removed. After a crash in
- * between, it is written again with the same UUID, and therefore dropped as a duplicate.
+ * Writes events about ramps to the log: for each ramp that a guard has stopped, one event. The log makes them durable,
+ * and they are processed in order with the events of clients. The transaction that stops a ramp stores its event
+ * (store/catalog/scheduled-changes.ts). When the event is in the log, the stored event is removed. After a crash
+ * between these two steps, the event is written to the log again with the same UUID, and processing drops it as a
+ * duplicate.
  *
- * In a cluster, several machines see the stored event. The machine that stopped the ramp writes it at once. Another
- * machine, or the same machine after a restart, writes it only if it is still stored after some time.
+ * In a cluster, several machines see the stored event. The machine that stopped the ramp writes the event to the log at
+ * once. Another machine, or the same machine after a restart, does so only if the event is still stored after some
+ * time.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'

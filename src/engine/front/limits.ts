@@ -6,8 +6,8 @@
  */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
- * The largest number of buffers that are kept for the next commits to the log, because fresh memory for every commit
- * would start the garbage collector. Their size follows the traffic.
+ * The largest number of buffers that are kept for the next commits to the log, because new memory for every commit
+ * would start the garbage collector. The more events a commit contains, the larger are the buffers.
  */
 export const COMMIT_SPARE_BUFFERS_MAX = 4
 /** The largest number of bytes in a buffer that is kept for the next commits to the log. A larger one is released. */
@@ -21,8 +21,8 @@ export const COMMIT_MS_MAX = 10_000
 /** If at least this many bytes wait, the next commit to the log starts without a pause to collect more events. */
 export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
 /**
- * The largest number of recent person overrides that are kept, so that a client that repeats itself does not fill
- * the log. Beyond it, the list is cleared.
+ * The largest number of recent person overrides that are kept, so that repeated requests of a client do not fill the
+ * log with the same override. Beyond it, the list is cleared.
  */
 export const OVERRIDES_RECENT_MAX = 10_000
 /**

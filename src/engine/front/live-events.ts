@@ -95,8 +95,8 @@ export class LiveEvents {
   /** Call it when a processing run begins. Returns the events that the streams want. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // Callers of `open` that still wait can continue now: this run gets the filters of their streams. They were not
-    // told that the previous run had ended, because it may have ended without a report.
+    // Callers of `open` that still wait can continue now, because this run gets the filters of their streams. They
+    // still wait if the previous run failed, because `stored` was not called then.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }
@@ -193,9 +193,9 @@ class LiveStream implements TextChunks {
   }
 
   /**
-   * Returns the number of events that may be shown now. If events arrive fast, this is 0 until the stream may show as
-   * many events as it may show in a second. Otherwise every processing run would show a few events, each time with a
-   * read and a write.
+   * Returns the number of events that may be shown now. This number grows by `LIVE_EVENTS_PER_SECOND_MAX` in a second,
+   * and 0 is returned while it is smaller than that. Otherwise, if events arrive fast, every processing run would show
+   * a few events, each time with a read and a write.
    */
   room(): number {
     const nowMs = this.#clock.monotonic()

@@ -1,8 +1,8 @@
 /**
  * Writes flag overrides to the log as commands. With an override, a person keeps the same variant after login
- * (experience continuity, store/identity/flag-overrides.ts). The log is used so that they are applied in order with the
- * events and merges around them. Decisions do not wait for the log: the decision that stores an override has the same
- * result as one that reads it.
+ * (experience continuity, store/identity/flag-overrides.ts). Overrides are in the log so that they are applied in order
+ * with events and merges. Decisions do not wait for the log, because the decision that creates an override has the same
+ * result as a later decision that reads it.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'

@@ -34,8 +34,8 @@ const ERASING: ReadonlySet<string> = new Set([
 /** The project id in the records of commands that do not belong to a project. */
 const NO_PROJECT = 0
 /**
- * If it could not be written to the log that an erasure is done, the write is tried again after this time, in
- * milliseconds.
+ * If an erasure in ClickHouse or the write of its `finish_erasure` command fails, both are tried again after this time,
+ * in milliseconds.
  */
 const ERASED_AGAIN_MS = 1000
 
@@ -76,8 +76,9 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
   /**
-   * Jobs that this machine has carried out, while another machine erases the copy and writes to the log that they are
-   * done. If there is no such machine any more, this machine does both.
+   * Jobs that this machine has carried out in its own store. Another machine erases their events from the copy in
+   * ClickHouse and writes to the log that the jobs are done. If no other machine does this any more, this machine does
+   * it.
    */
   readonly #left: ErasedJob[] = []
 
@@ -145,8 +146,8 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   /**
    * Erases the events of a job from the copy in ClickHouse, if there is one, and then writes to the log that the job is
    * done. Machines erase events at different times, but every machine that processes the log must store the same
-   * receipt. The receipt therefore contains the time of this command. If the daemon ends before the command is written,
-   * the next start finds the job again.
+   * receipt. The receipt therefore contains the time of the `finish_erasure` command. If the daemon ends before this
+   * command is written, the daemon finds the job again at its next start.
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {

@@ -56,13 +56,13 @@ const RETRY_MS_FIRST = 10
 /** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * While the main thread is busy, a commit may leave up to this number of events in the log: half a full segment. The
- * commit need not end with a small segment then, which would have to be merged later.
+ * While the main thread is busy, a commit may leave up to this number of events (half a segment) in the log. It can
+ * thus end where a segment is full. A small segment would have to be merged later.
  */
 const LEFT_EVENTS = 4096
 /**
- * The speed of processing is measured in runs that process at least this many bytes. If at least this many bytes wait,
- * the lag is estimated from that speed.
+ * The speed of processing is measured in runs that process at least this many bytes. A smaller run is used only if it
+ * was faster than the measured speed. If at least this many bytes wait, the lag is estimated from the speed.
  */
 const RATE_BYTES_MIN = 1024 * 1024
 /**
@@ -71,9 +71,9 @@ const RATE_BYTES_MIN = 1024 * 1024
  */
 const COLD_BYTES = 16 * RATE_BYTES_MIN
 /**
- * If the lag exceeds this number of milliseconds, the processing thread gets the same CPU priority as the main thread.
- * The waits of processing (`YIELD_MS_MAX`) are too short to cause such a lag. If `LATE_PART` times the largest allowed
- * lag is less, that time is used instead.
+ * If the lag exceeds `LATE_MS` milliseconds, or `LATE_PART` of the largest allowed lag if that is less, the processing
+ * thread gets the same CPU priority as the main thread. The waits of processing (`YIELD_MS_MAX`) are too short to cause
+ * a lag of `LATE_MS`.
  */
 const LATE_MS = 2000
 const LATE_PART = 0.75
@@ -111,8 +111,8 @@ export interface ProcessingLoopOptions {
 }
 
 /**
- * The kinds of failure after which processing is tried again: those of `ProcessFailure`, except `broken`, and
- * `thread_ended` if the thread itself ended.
+ * The kinds of failure after which processing is tried again. After `thread_ended`, the processing thread itself has
+ * ended. The other kinds are those of `ProcessFailure`, but without `broken`.
  */
 export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
 
@@ -381,7 +381,10 @@ export class ProcessingLoop {
     return { commitEventsMin: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
   }
 
-  /** Resolves all callers that wait for progress, because there will be none for a while. */
+  /**
+   * Resolves the promises of `caughtUp` and `finish`, because the disk has no space and nothing is processed for a
+   * while. Then schedules the next check of the disk.
+   */
   #pause(): void {
     for (const callback of this.#catchUpCallbacks.splice(0)) callback()
     for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -454,7 +457,8 @@ export class ProcessingLoop {
     // The pauses stay short after a shortage. It can end at any moment, and a failed attempt costs little.
     const delayMsMax = shortage === undefined ? PROCESSING_RETRY_MS_MAX : SHORTAGE_RETRY_MS_MAX
     const delayMs = Math.min(delayMsMax, RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16))
-    // Callers wait through a short pause. If the pause is long, they are resolved without progress.
+    // During a short pause, callers of `caughtUp` and `finish` continue to wait. Before a long pause, their promises
+    // are resolved, although not everything is processed.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -504,7 +508,8 @@ export class ProcessingLoop {
     this.#processedBytes += bytes
     if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
-    // If few bytes were processed, the time may have been spent on something else, so it may only lower the estimate.
+    // If few bytes were processed, most of the time may have been spent on other work. Such a run may lower the
+    // estimate of the time per byte, but not raise it.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }

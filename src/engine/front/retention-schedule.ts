@@ -14,8 +14,8 @@ import type { ErasureQueries } from '../threads/call-table.ts'
 /** The interval of the searches for events to erase, in milliseconds. */
 const PERIOD_MS = 3_600_000
 /**
- * The time between the start and the first search, in milliseconds. It is short, so that even a daemon that restarts
- * often searches.
+ * The time between the start and the first search, in milliseconds. It is short, so that a daemon that is often
+ * restarted still makes the search.
  */
 const FIRST_MS = 60_000
 

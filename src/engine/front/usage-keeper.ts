@@ -12,7 +12,7 @@ const KEEP_MS = 60_000
 /** The dependencies of the usage keeper. */
 export interface UsageKeeperOptions {
   readonly usage: FlagUsage
-  /** Adds the decisions since the last call to the counts of the current hour. */
+  /** Updates the counts of the current hour with the decisions that were made since the last call. */
   readonly collect: () => void
   readonly queries: OrganizationPort
   /** Returns the error with which writes are refused at the moment, or null if they are possible. */

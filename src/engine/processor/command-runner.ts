@@ -449,7 +449,8 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
   const { calculation } = cohort
   if (calculation !== undefined && isCalculated(cohort)) {
-    // The new number changes the record. The cohort schedule notices every changed record, and calculates the members.
+    // The number of requests is stored in the record of the cohort. The cohort schedule notices that the record has
+    // changed, and calculates the members.
     const requests = calculation.requests + 1
     cohorts.put({ ...cohort, calculation: { ...calculation, requests } })
   }
@@ -458,7 +459,7 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 
 /**
  * Stores changes of the members of a calculated or static cohort. If a person was deleted after the calculation, the
- * distinct ID numbers of that person belong to nobody. They are ignored.
+ * distinct ID number that names the person belongs to nobody and is ignored.
  */
 function setCohortMembers(
   { persons, atMs }: Step,

@@ -10,8 +10,8 @@ import type { ProcessingWriter } from '../../store/events/write/processing-write
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
 /**
- * The first estimate, until a commit has been measured: a commit adds pages with this many times the bytes of the log
- * that it processes, and rewrites pages with as many bytes.
+ * The first estimate, until a commit has been measured: for each byte of the log, a commit adds this many bytes of
+ * pages, and also rewrites this many bytes of pages.
  */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
@@ -37,7 +37,8 @@ export class CommitRoom {
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
-    // If the last commit has begun but not ended, it failed because it needed more space than expected.
+    // If the last commit has begun but not ended, it has failed. The estimate is then corrected by the number of pages
+    // that it needed.
     if (shared.commitLogBytes > 0) this.#learnRatios(true)
   }
 

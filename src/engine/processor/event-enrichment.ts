@@ -27,8 +27,8 @@ const BOT_MARK_BYTES = Buffer.byteLength(`"${BOT_MARK}":true,`)
 const FACTS_BYTES = 256
 
 /**
- * Creates the enrichment for a thread. It uses the log format of the thread. Returns null if the settings turn
- * enrichment off.
+ * Creates the enrichment for a thread, with a logger that has the level and format of the thread. Returns null if the
+ * settings turn enrichment off.
  */
 export function openEnrichment({
   enrichment,

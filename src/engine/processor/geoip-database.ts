@@ -31,7 +31,7 @@ const DESCRIPTION_NEAR_BYTES = 128 * 1024
 /** The number of zero bytes between the search tree and the records. */
 const SEPARATOR_BYTES = 16
 const FORMAT = 2
-/** A cached location needs about this many times as many bytes of memory as its JSON has. */
+/** The memory of a cached location is estimated as this number of bytes for each byte of its JSON. */
 const MEMORY_FACTOR = 3
 const NOWHERE_BYTES = 64
 
@@ -69,8 +69,8 @@ class OpenDatabase {
 }
 
 /**
- * Returns the reason why a file cannot be used as a GeoIP database, without its path. Returns null if it can be used.
- * The whole file is read.
+ * Returns the reason why a file cannot be used as a GeoIP database, or null if it can be used. The reason does not
+ * contain the path of the file. The whole file is read.
  */
 export function geoIpFault(path: string): string | null {
   try {

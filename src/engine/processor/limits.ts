@@ -6,15 +6,15 @@
  */
 export const BATCHES_MAX = 1024
 /**
- * The largest number of bytes of blocks in one commit while the disk has little free space. The next blocks follow at
- * once.
+ * The largest number of bytes of blocks in one commit while the disk has little free space. The next commit, with
+ * further blocks, follows at once.
  */
 export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
 /** The largest number of dead letters that one command handles. The command reports whether there are more. */
 export const COMMAND_LETTERS_MAX = 200
 /**
- * If the dead letters that one command has handled have more than this number of bytes together, the command ends, so
- * that events do not wait long.
+ * A command ends when it has handled dead letters with more than this number of bytes in total, so that events do not
+ * wait long.
  */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
 /**

@@ -44,8 +44,8 @@ export class LiveRows {
   /** Returns the events that were stored since `watch`, for each stream. */
   take(): readonly LiveFound[] {
     let units = 0
-    // The outbox reports events that it has dropped as a gap. A gap can be ignored here: the outbox has room for all
-    // wanted events, so it drops events only after very many commits, and then hardly any.
+    // If the outbox has dropped events, it reports a gap, which is ignored here. The outbox has space for all wanted
+    // events. It drops some only if very many commits are made before this call.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

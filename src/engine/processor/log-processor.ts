@@ -184,8 +184,9 @@ export class LogProcessor {
   /** The range of the log's blocks when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True if the older blocks of the log are known to be on the disk. That is the case once the log has grown: a new
-   * block is written only after everything before it is on the disk, even what another process has written.
+   * True if the older blocks of the log are known to be on the disk, including blocks of an earlier process. If flushes
+   * are not deferred, that is the case once the log has grown, because a new block is written only after everything
+   * before it is on the disk.
    */
   #isLogFlushed = false
   #isDiskShort = false
@@ -212,7 +213,7 @@ export class LogProcessor {
   #uncommitted = newOutcomes()
   /** The results of the transactions that this processing run has committed. */
   #total = newOutcomes()
-  /** The reason with which the next event becomes a dead letter. Null to process the event normally. */
+  /** If not null, the next event is not processed, but becomes a dead letter with this reason. */
   #setAside: string | null = null
   #work: Work = 'events'
   #hasFailed = false
@@ -386,7 +387,7 @@ export class LogProcessor {
     this.#uncommitted = newOutcomes()
   }
 
-  /** Erases events and merges segments while there is time. Returns true if no such work is left. */
+  /** Erases events and merges segments while there is time. Returns true if it has found that no such work is left. */
   #maintain(deadline: number, isOneCommit: boolean): boolean {
     const isCaughtUp = this.#position >= this.#last
     // Remove old salts only when no block waits, because waiting blocks may need them.
@@ -480,7 +481,8 @@ export class LogProcessor {
   }
 
   /**
-   * Closes everything. If nothing has failed, first stores the last version of the environment `flags` that was seen.
+   * Closes everything. First stores the last version of the environment `flags` that was seen, but not if something has
+   * failed or the disk is short of space.
    */
   async close(): Promise<void> {
     if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
@@ -755,8 +757,8 @@ export class LogProcessor {
   }
 
   /**
-   * Runs a command of a client. If the command throws an error, it becomes a dead letter, and the client gets an error,
-   * too.
+   * Runs a command of a client. If the command throws an error, the command becomes a dead letter and the client gets
+   * an error.
    */
   #runCommand(record: LogRecord): void {
     const start = eventStart(record, 0)

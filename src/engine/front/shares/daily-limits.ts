@@ -4,7 +4,7 @@
  *
  * The counts are in memory. They are written to a file every ten seconds and when the daemon stops, so that they
  * survive a restart. If the process is killed, the counts of the last ten seconds are lost, and after a power cut
- * perhaps more. A project can then send more events than its limit, but never fewer.
+ * perhaps more. A project can then send more events than its limit, but it is never stopped before the limit.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'

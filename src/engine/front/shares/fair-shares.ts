@@ -30,9 +30,9 @@ const BYTES_PER_US = 50
  */
 const FACTOR_MIN = 0.02
 /**
- * On a busy machine, a processing run with `FULL_RUN_US` of estimated work may take up to this number of milliseconds
- * longer than its events need. This part of its duration is not attributed to the events. The part is longer for a run
- * with less work, and shorter for a run with more work.
+ * On a busy machine, a processing run takes longer than its events need. This extra time is assumed to be at most
+ * `RUN_MS` milliseconds for a run with `FULL_RUN_US` of estimated work, twice as long for a run with half as much work,
+ * and half as long for a run with twice as much. It is not counted as time for the events.
  */
 const RUN_MS = 300
 const FULL_RUN_US = 50_000
@@ -58,7 +58,7 @@ const FLOOR_PART = 1 / 30
  * The share of the remaining space that a sender may use if others send as well. The rest is left for further senders.
  */
 const SHARE_PART = 0.5
-/** `isLight` uses the same level for this time, in milliseconds. Then it computes the level again. */
+/** After `isLight` has computed the level of work, it uses the same level for this time, in milliseconds. */
 const LEVEL_MS = 50
 /**
  * Shares of the queue are rounded up to a multiple of 1 / `PART_STEPS`, so that the level need not be computed again
@@ -177,8 +177,8 @@ export class FairShares {
   readonly #settings: FairSharesOptions['settings']
   readonly #senders = new Map<string, Sender>()
   /**
-   * All requests that arrive when no further sender can be tracked belong to this sender. That is the case if all
-   * tracked senders have something waiting.
+   * The common sender of all addresses that cannot be tracked, because there are `SENDERS_MAX` tracked senders and none
+   * of them is idle.
    */
   readonly #unnamed = new Sender(this)
   /**
@@ -234,9 +234,9 @@ export class FairShares {
   }
 
   /**
-   * Returns whether an account, with `addedMs` more work, holds less than the senders that fill the queue. Those are
-   * the accounts above the level to which the largest must be cut so that `part` of all waiting work is left. Returns
-   * false for every account if the level is so low that it would be useless.
+   * Returns whether an account, with `addedMs` more work, is below a level of work. At this level, `part` of all
+   * waiting work would be left if all larger accounts were cut to the level. If so many accounts fill the queue that
+   * the level is less than 1 / `SHARES_MAX` of that work, returns false for every account.
    */
   isLight(account: SenderAccount, part: number, addedMs = 0): boolean {
     if (this.#holding.size === 0) return false
@@ -262,7 +262,8 @@ export class FairShares {
     const part = hasOthers ? SHARE_PART : 1
     const roomFor = (max: number, others: number): number =>
       Math.max((max - others) * part, max * FLOOR_PART)
-    // The estimate for senders that are new may be far too high, so it is limited by the measured lag.
+    // For new senders, the estimated work may be far too high. The work of all other senders is therefore limited to
+    // the lag.
     const othersMs = Math.min(this.#workMs - account.workMs, lagMs)
     const addedMs = (workUs(bytes, events) * account.factor) / US_PER_MS
     const othersBytes = Math.max(0, backlogBytes - account.heldBytes)
@@ -367,14 +368,14 @@ export class FairShares {
     return sender
   }
 
-  /** Removes the senders that have nothing waiting. Returns false if there is still no space for another sender. */
+  /** Removes the senders that are idle. Returns false if there is still no space for another sender. */
   #sweep(): boolean {
     const nowMs = this.#clock.monotonic()
     if (nowMs < this.#sweepAtMs) return false
     for (const [network, sender] of this.#senders) {
       if (sender.isIdle) this.#senders.delete(network)
     }
-    // The next sweep must wait for a while. A sweep for each request would cost more than it saves.
+    // The next sweep is possible only after a while, because a sweep for each request would cost more than it saves.
     this.#sweepAtMs = nowMs + SENDER_ACTIVE_MS_MAX / SHARES_MAX
     return this.#senders.size < SENDERS_MAX
   }
