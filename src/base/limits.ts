@@ -172,7 +172,8 @@ export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
 /**
  * The approximate time, in milliseconds, for which a thread waits for the lock of the shared blocks. If it does not get
- * the lock in this time, all threads stop using the blocks. They are cleared when no thread reads them any more.
+ * the lock in this time, no thread begins to read blocks until all blocks are cleared. They are cleared when no thread
+ * reads them any more.
  */
 export const BLOCK_LOCK_WAITS_MAX = 1000
 /**

@@ -31,8 +31,8 @@ export const NAME_WORDS = 4
  */
 const LOCK = 0
 /**
- * Not 0 if a thread ended while it had the lock, or held the lock for too long. No thread then uses the cache until it
- * is cleared.
+ * Not 0 if a thread ended while it had the lock, or held the lock for too long. No spell that begins later uses the
+ * cache until it is cleared.
  */
 const IS_BROKEN = 1
 /** The number of the latest spell. Spells are numbered in the order in which they begin. */
