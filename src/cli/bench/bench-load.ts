@@ -28,7 +28,7 @@ export interface StepResult {
   /** Requests that were answered with 200. */
   readonly requests: number
   readonly events: number
-  /** The number of answers for each status that stands for a failure. Status 0 stands for a lost connection. */
+  /** The number of answers for each status other than 200. Status 0 stands for a lost connection. */
   readonly failures: ReadonlyMap<number, number>
   /** Requests that were due and never answered. */
   readonly unanswered: number
