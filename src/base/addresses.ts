@@ -12,9 +12,7 @@ const { IPv6 } = loadPackage('ipaddr.js') as typeof import('ipaddr.js')
  */
 const NETWORK_GROUPS = 4
 
-/**
- * A range of IP addresses: an address, and how many of its leading bits another address must share to be in the range.
- */
+/** A range of IP addresses: all addresses of the family whose first `bits` bits are the same as those of `address`. */
 export interface AddressRange {
   readonly address: string
   readonly bits: number
@@ -60,9 +58,9 @@ const FULL_IPV6_CHARACTERS = 39
 
 /**
  * Returns the short lower-case form of an IP address (RFC 5952). An IPv4 address mapped into IPv6 is returned as IPv4.
- * Returns null for other texts, including an address with a zone, which has no meaning on another machine. An IPv6
- * address that is written in full, with four digits in each group, is returned unchanged, because PostHog stores it
- * like that.
+ * Returns null for other texts, including an address with a zone such as `fe80::1%eth0`, because only one machine knows
+ * the zone. An IPv6 address that is written in full, with four digits in each group, is returned unchanged, because
+ * PostHog stores such addresses unchanged.
  */
 export function shortAddress(text: string): string | null {
   if (isIPv4(text)) return text

@@ -1,11 +1,11 @@
 /**
- * The only access to the current time. Folders of pure code never read it. The daemon and the tests pass a clock to the
- * code that needs one.
+ * The clock that code receives from its caller instead of reading the time itself. Tests pass a clock of their own.
+ * Code that computes results from its inputs alone receives a moment and no clock.
  */
 
 /** Two ways to read the time. */
 export interface Clock {
-  /** Returns the wall clock time in milliseconds since 1970 (UTC). It may jump. */
+  /** Returns the wall clock time in milliseconds since 1970 (UTC). It jumps when the clock of the machine is set. */
   now(): number
   /** Returns monotonic milliseconds since an arbitrary start, for durations. */
   monotonic(): number

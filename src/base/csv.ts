@@ -10,8 +10,8 @@ export const CSV_TYPE = 'text/csv; charset=utf-8'
 
 const NEEDS_QUOTES = /[",\r\n]/
 /**
- * A text that spreadsheets read as a formula. Some programs ignore blanks at the start of a cell, and read full-width
- * and small signs like the plain ones.
+ * A text that spreadsheets read as a formula. Some programs ignore blanks at the start of a cell, and treat the
+ * full-width sign `＝` or the small sign `﹦` as `=`.
  */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 const BLANKS_AT_START = /^ +/
@@ -84,7 +84,9 @@ function isFormula(text: string): boolean {
   return FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
 }
 
-/** The number for the next value of each name that a row has more than once. */
+/**
+ * For each name that a row has more than once, the number that the next value of this name gets: 3 after `name (2)`.
+ */
 type NextNumbers = Map<string, number>
 
 /** Adds each value inside `value` to `flat`, under its path. The recursion is as deep as the JSON is nested. */
@@ -103,9 +105,9 @@ function flatten(
 }
 
 /**
- * Returns the name, with a number if the row already has a value of this name: `a.b` and `b` in `a` are both `a.b`.
- * Anybody can send an event with thousands of equal names, so the search for a free number begins after the number that
- * this name got last.
+ * Returns the name if the row has no value of this name yet. Otherwise, returns the name with a number, as in `a.b
+ * (2)`. For example, the key `a.b` and the key `b` inside `a` have the same name. Anybody can send an event with
+ * thousands of equal names, so the search for a free number begins after the last number that was given to the name.
  */
 function freeName(name: string, flat: ReadonlyMap<string, string>, numbers: NextNumbers): string {
   if (!flat.has(name)) return name
@@ -127,9 +129,9 @@ function tooManyCells(): ServiceError {
 }
 
 /**
- * Returns the records of a table, each as a list of cells with all their blanks. Throws 400 `invalid_input` with
- * `attr` if a quoted cell has no end, or if its closing quote is not the end of the cell: then a quote was forgotten,
- * and the cell may contain other lines. Cost: linear in the text.
+ * Returns the records of a table, each as a list of cells with all their blanks. Throws 400 `invalid_input` with `attr`
+ * if a quoted cell has no closing quote, or if other text follows its closing quote. In both cases a quote is probably
+ * missing, and the cell may have swallowed the lines after it. Cost: linear in the text.
  */
 export function* csvRecords(
   text: string,
@@ -253,8 +255,9 @@ export class CsvReader {
   }
 
   /**
-   * Returns why a record with these cells is not whole, or null. A short record may be the first half of one that was
-   * broken at a line break, so its cells are not trusted either. A blank line is not a fault.
+   * Returns the fault of a record with these cells, or null if there is none. A record with too few cells may be the
+   * first half of a record that was broken at a line break, so it is a fault, too. A blank line is not a fault.
+   * `isLast` is true for a record that the end of the file cuts off.
    */
   #faultOf(cells: readonly string[], isLast: boolean): string | null {
     if (cells.length > this.#columns) return 'it has more cells than the header'

@@ -5,8 +5,8 @@
  */
 
 /**
- * If the disk has this many free bytes, no thread checks further, because nothing that a thread does needs nearly as
- * much.
+ * If the disk has at least this many free bytes, threads do not compare the free space with what they need, because no
+ * single step needs nearly as much.
  */
 export const DISK_PLENTY_BYTES = 2 * 1024 ** 3
 
@@ -73,8 +73,8 @@ export class DiskRoom {
   }
 
   /**
-   * How many bytes the store grows for each byte of the log that it processes, measured in recent commits. 0 until this
-   * is known.
+   * How many bytes the store grows for each byte of the log that is processed, measured in recent commits. 0 until it
+   * was measured.
    */
   get growth(): number {
     return this.#get(GROWTH)
@@ -84,9 +84,7 @@ export class DiskRoom {
     this.shared[GROWTH] = ratio
   }
 
-  /**
-   * An upper bound for the bytes of pages that the last transaction would have written for a change of only one record.
-   */
+  /** An upper bound for the bytes of pages that the last transaction had to write however few records it changed. */
   get commitFixedBytes(): number {
     return this.#get(COMMIT_FIXED)
   }
@@ -149,7 +147,8 @@ export class DiskRoom {
   }
 
   /**
-   * Bytes of the log that the commit in progress covers, or 0 if there is none. The figure stays if the commit fails.
+   * Bytes of the log that the commit in progress covers, or 0 if there is none. The figure is not reset if the commit
+   * fails, so that the next start recognizes the failure.
    */
   get commitLogBytes(): number {
     return this.#get(COMMIT_LOG)
@@ -159,9 +158,7 @@ export class DiskRoom {
     this.shared[COMMIT_LOG] = bytes
   }
 
-  /**
-   * Bytes that must be free on the disk for the next commit to succeed. Most of them are free again after the commit.
-   */
+  /** Estimated bytes of pages that a commit of the usual size writes. Most of them are free again after the commit. */
   get commitLeastBytes(): number {
     return this.#get(COMMIT_LEAST)
   }
@@ -170,7 +167,10 @@ export class DiskRoom {
     this.shared[COMMIT_LEAST] = bytes
   }
 
-  /** Bytes of free disk space that processing still needs to continue, or 0 while it has enough. */
+  /**
+   * Bytes that the next commit needs, on the disk and at the end of the data file together, if it waits because fewer
+   * bytes are free. 0 if no commit waits.
+   */
   get neededBytes(): number {
     return this.#get(NEEDED)
   }

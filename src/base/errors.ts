@@ -63,8 +63,8 @@ export interface ErrorBody {
 }
 
 /**
- * An expected refusal of a request. It may be raised in any folder, and only `http/server/respond.ts` converts it to an
- * answer. An instance cannot cross a thread boundary: send `toBody()` and rebuild the error with `fromBody()`.
+ * An expected refusal of a request. Any file may throw it, and only `http/server/respond.ts` converts it to an answer.
+ * An instance cannot cross a thread boundary: send `toBody()` and rebuild the error with `fromBody()`.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode
@@ -99,8 +99,8 @@ export class ServiceError extends Error {
   }
 
   /**
-   * Rebuilds an error from the body in which it crossed a thread boundary. The body does not contain
-   * `retryAfterSeconds`.
+   * Rebuilds an error from the result of `toBody`. `retryAfterSeconds` is passed separately, because the body does not
+   * contain it.
    */
   static fromBody(body: ErrorBody, retryAfterSeconds: number | null = null): ServiceError {
     return new ServiceError(body.code, body.detail, {

@@ -5,7 +5,10 @@ import type { Gauge } from './metrics.ts'
 const LAG_PROBE_MS = 100
 const LAG_WINDOW_MS = 15_000
 
-/** Measures how late a timer fires, and writes the worst lag of the last 15 to 30 seconds to a gauge. */
+/**
+ * Measures how late a timer fires, and writes the worst lag of this window of 15 seconds and the window before it to a
+ * gauge.
+ */
 export class EventLoopLag {
   readonly #clock: Clock
   readonly #gauge: Gauge

@@ -21,7 +21,10 @@ export function writeUuidV7(target: Uint8Array, offset: number, timeMs: number):
   target[offset + 8] = 0x80 | ((target[offset + 8] ?? 0) & 0x3f)
 }
 
-/** Returns the offset in the pool of 16 random bytes that were not used yet. */
+/**
+ * Reserves 16 unused random bytes of `POOL`, and returns their offset. If all bytes are used, fills the pool again
+ * first.
+ */
 function takeRandom(): number {
   if (poolOffset === POOL.length) {
     randomFillSync(POOL)

@@ -1,7 +1,7 @@
 /**
- * Writes JSON as bytes, part by part. Exports build their lines with it. Data that is already bytes is never converted
- * to a string. Most parts are only tens of bytes long. For such a part, a call of a built-in function would cost more
- * than copying the bytes in a loop.
+ * Writes JSON as bytes, part by part, for the lines of exports. Data that is already bytes is never converted to a
+ * string. Most parts are only tens of bytes long. For such a part, copying the bytes in a loop costs less than a call
+ * of a built-in function.
  */
 
 const FIRST_BYTES = 64 * 1024
@@ -20,8 +20,8 @@ const COPIED_BYTES_MAX = 256
  */
 const ASCII_UNITS_MAX = 48
 /**
- * An integer below this has at most 15 digits. A decimal number with these digits is therefore the shortest text of its
- * value.
+ * An integer below this has at most 15 digits. If a number can be written with at most 15 digits, they are its shortest
+ * form, which JSON.stringify writes, too.
  */
 const EXACT_MAX = 1e15
 const DAY_MS = 86_400_000
@@ -35,7 +35,10 @@ const QUOTE = 0x22
 const HYPHEN = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
-/** The two hexadecimal digits of each byte, as one big-endian number. */
+/**
+ * For each byte, the character codes of its two hexadecimal digits in one number: the code of the first digit times
+ * 256, plus the code of the second digit.
+ */
 const HEX_PAIRS = Uint16Array.from({ length: 256 }, (_, byte) => {
   const digits = byte.toString(16).padStart(2, '0')
   return digits.charCodeAt(0) * 256 + digits.charCodeAt(1)
@@ -100,7 +103,9 @@ export class JsonBytes {
     }
   }
 
-  /** Begins a chunk that is stored after its length. Returns the offset of the chunk's first byte. */
+  /**
+   * Begins a chunk, and leaves four bytes in front of it for its length. Returns the offset of the chunk's first byte.
+   */
   beginChunk(): number {
     this.reserve(4)
     this.length += 4

@@ -1,9 +1,12 @@
 /** Helpers for parsed JSON: testing for objects, reading objects whose keys come from clients, and comparing values. */
 
-/** A JSON object whose keys come from clients. Read it with own-property tests only. */
+/**
+ * A JSON object whose keys come from clients. Test for a key with `Object.hasOwn`, because every object inherits
+ * members such as `constructor`.
+ */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** A JSON object that belongs to the code that holds it, so that this code may change it. */
+/** A JSON object that no other code uses, so that it may be changed. */
 export type OwnObject = Record<string, unknown>
 
 /** Returns true for a JSON object: neither null nor a list. */
@@ -11,12 +14,14 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Returns the objects of a list, or an empty list for anything else. */
+/** Returns the entries of a list that are objects. Returns an empty list if the value is not a list. */
 export function objectsOf(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []
 }
 
-/** The type `T` in which members that may be undefined are optional instead. */
+/**
+ * The type `T` with an optional member in place of each member that may be undefined: `a?: X` for `a: X | undefined`.
+ */
 export type Given<T> = {
   [Name in keyof T as undefined extends T[Name] ? never : Name]: T[Name]
 } & { [Name in keyof T as undefined extends T[Name] ? Name : never]?: Exclude<T[Name], undefined> }
@@ -72,8 +77,8 @@ export function isSameJson(left: unknown, right: unknown): boolean {
 }
 
 /**
- * Compares two objects or lists except for the objects and lists inside them. It adds each pair of inner objects or
- * lists to `pending`.
+ * Returns true if two objects or lists are equal except for the objects and lists inside them. Adds each pair of inner
+ * objects or lists to `pending`, for a later comparison.
  */
 function areLevelsSame(first: object, second: object, pending: object[]): boolean {
   if (Array.isArray(first) !== Array.isArray(second)) return false

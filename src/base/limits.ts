@@ -123,8 +123,8 @@ export const SLAB_BYTES_MAX = 24 * 1024 * 1024
  */
 export const SLABS_MAX = 8
 /**
- * The largest number of bytes of a body that fits into a small slab. The slab is a quarter larger, for what the block
- * adds to the body.
+ * The largest number of bytes of a body that fits into a small slab. The slab itself is a quarter larger, because the
+ * log block of a body may be larger than the body.
  */
 export const SMALL_SLAB_BODY_BYTES_MAX = 1024 * 1024
 /**
@@ -139,8 +139,8 @@ export const SMALL_SLABS_MAX = 32
  */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /**
- * The largest number of bytes in the body of a flag request whose decision is cached. Larger requests are decided each
- * time.
+ * The largest number of bytes in the body of a flag request whose decision is cached. For a larger request, the flags
+ * are evaluated each time.
  */
 export const DECISION_BYTES_MAX = 4096
 /**
@@ -149,8 +149,8 @@ export const DECISION_BYTES_MAX = 4096
  */
 export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The approximate number of bytes of flag requests that are cached because they ask for a cached decision. Beyond it,
- * the oldest ones are evicted, and such requests are read again.
+ * The approximate number of bytes of all flag requests that are cached with what they mean, so that a repeated request
+ * is not parsed again. Beyond it, the oldest ones are evicted.
  */
 export const KNOWN_REQUESTS_BYTES_MAX = 8 * 1024 * 1024
 /** The largest number of bytes of an answer that is cached with its decision. Longer answers are built each time. */
@@ -171,8 +171,9 @@ export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
  */
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
 /**
- * The approximate time, in milliseconds, for which a thread waits until another thread releases the lock of the shared
- * blocks. After it, the thread works without the shared blocks, and they are cleared when no thread uses them.
+ * The approximate time, in milliseconds, for which a thread waits for the lock of the shared blocks. If it does not get
+ * the lock in this time, no thread begins to read blocks until all blocks are cleared. They are cleared when no thread
+ * reads them any more.
  */
 export const BLOCK_LOCK_WAITS_MAX = 1000
 /**
@@ -182,8 +183,9 @@ export const BLOCK_LOCK_WAITS_MAX = 1000
  */
 export const HEADER_BYTES_MAX = 65_536
 /**
- * The approximate number of bytes in the rows of one page. The page ends there, but not before its first row, and
- * `next` leads to the rest. A timeline with more is answered 400 `query_too_large`.
+ * The approximate number of bytes in the rows of one page. A page always has at least one row. It ends before the row
+ * that would exceed this size, and `next` leads to the rest. A timeline with more bytes is answered 400
+ * `query_too_large`.
  * @user Requests and answers
  */
 export const PAGE_BYTES_MAX = 8 * 1024 * 1024
@@ -272,15 +274,15 @@ export const PATTERN_PROGRAM_MAX = 1000
  */
 export const PATTERN_TEXT_UNITS_MAX = 2000
 /**
- * The largest number of bytes that the regular expression engine may cache for one pattern. When they are used up, it
- * works more slowly, with the same results.
+ * The largest number of bytes that the regular expression engine may cache for one pattern. When these bytes are used
+ * up, the engine works more slowly, with the same results.
  */
 export const PATTERN_ENGINE_BYTES_MAX = 32 * 1024
 /**
  * The largest number of compiled patterns that are cached. Beyond it, the pattern that was compiled first is evicted.
  */
 export const CACHED_PATTERNS_MAX = 500
-/** The largest number of states that fit into the memory of an engine. A state takes at least 150 bytes. */
+/** The largest number of states that the engine may cache for one pattern. A state takes at least 150 bytes. */
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /**
  * The time that one request may use for regular expressions, in units of 30 ns. It is about 12 ms for the slowest
@@ -288,8 +290,8 @@ export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 15
  */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
 /**
- * The highest number of a partition of events. The setting `partitions` accepts no higher number. Each partition has a
- * stream, and an outbox on every machine that accepts events for it.
+ * The highest number that a partition of events may have. The setting `partitions` accepts no higher number. Each
+ * partition has a stream, and an outbox on every machine that accepts events for it.
  * @user Cluster and ClickHouse
  */
 export const PARTITION_MAX = 63

@@ -1,7 +1,7 @@
 /**
- * Loads packages that are not ES modules. An `import` of such a package searches its source for the names that it
- * exports, which takes up to 20 ms for each package and thread. A package that is loaded with this function can also
- * wait until it is needed.
+ * Loads packages that are CommonJS modules. For an `import` of such a package, Node searches the source for the
+ * exported names, which takes up to 20 ms for each package and thread. `loadPackage` avoids this search, and the caller
+ * can load the package only when it is needed.
  */
 import { createRequire } from 'node:module'
 

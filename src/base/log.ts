@@ -99,7 +99,7 @@ function errorFields(error: Error): unknown {
 export function createLogger(options: {
   level: LogLevel
   format: LogFormat
-  /** The output: stdout by default, or stderr if stdout is used for something else. */
+  /** The output: stdout by default, or stderr if the caller writes something else to stdout. */
   descriptor?: 1 | 2
 }): Logger {
   const base = { level: options.level, base: null, serializers: { err: errorFields } }

@@ -1,6 +1,9 @@
 /** Helpers for maps, and a map that caches recently used values. */
 
-/** If fewer values than this were cached, the numbers of hits and misses say nothing about how useful the cache is. */
+/**
+ * The usefulness of the cache is judged only after this many values were cached, because the numbers of hits and misses
+ * say nothing before.
+ */
 const JUDGED_FROM = 256
 /**
  * When this number of values was cached, the counts of cached values and of hits are halved, so that recent values
@@ -43,10 +46,10 @@ export function keepNewest<Key, Value>(
 }
 
 /**
- * A cache of recently used values by name, up to a number of bytes. It has two generations, and the older one is
- * dropped completely. For the garbage collector, a value that stays in memory for long costs more than it costs to make
- * most values again. If hardly any value is found again, the cache therefore takes only a sample of the values. The
- * hits in the sample show when caching pays again.
+ * A cache of recently used values by name, up to a number of bytes. It has two generations. When the young generation
+ * is full, the cache drops the old one, and the young one becomes the old one. A value that stays in memory for long is
+ * expensive for the garbage collector, often more so than making the value again. If hardly any value is found again,
+ * the cache therefore stores only a sample of the values. The hits in the sample show when caching pays again.
  *
  * `get` and `keep` cost one or two map lookups.
  */

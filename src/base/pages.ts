@@ -1,6 +1,6 @@
 /**
- * The types of pages that worker threads send to the main thread. The rows of a page are finished text in memory that
- * is transferred, so that the main thread only adds an envelope. This file contains types only.
+ * The types of pages that worker threads send to the main thread. The worker thread writes the rows as text and
+ * transfers the memory, so the main thread only adds the JSON around the rows. This file contains types only.
  */
 
 /** The format of rows: a JSON list, or comma-separated values. */
@@ -9,7 +9,7 @@ export type RowFormat = 'json' | 'csv'
 /** The options of a request for a page. */
 export interface PageWish {
   readonly format: RowFormat
-  /** Receives a function that cancels the page. Call that function when nobody waits for the page any more. */
+  /** Called with the function `cancel`. Call `cancel` when nobody waits for the page any more. */
   readonly onLeave: (cancel: () => void) => void
 }
 

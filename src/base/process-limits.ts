@@ -11,7 +11,7 @@ const COMMAND_FILES = 56
 /** The number of files that a daemon with one reading thread has open, and the number that each further thread adds. */
 const DAEMON_FILES = 60
 const THREAD_FILES = 4
-/** If the limit of open files is at least this, it is not checked how many of them are open. */
+/** If the limit of open files is at least this, open files are not counted, because the limit is then far away. */
 const PLENTY_FILES = 4096
 /** The address space that every command needs, in GiB. Each WebAssembly memory reserves about 10 GiB. */
 const COMMAND_ADDRESSES_GIB = 64

@@ -1,6 +1,7 @@
 /**
- * The table of all reasons to answer 503 or 429. Code throws a refusal by the name of its reason. 503 stands for
- * temporary trouble of the server, and 429 for a client that sends too much. See docs/OPERATIONS.md, "Refusals".
+ * The table of all reasons to answer 503 or 429. Code passes the name of a reason to `refusal` and throws the result.
+ * 503 means a temporary problem of the server, and 429 means that the client sends too much. See docs/OPERATIONS.md,
+ * "Refusals".
  */
 import { type ErrorCode, ServiceError } from './errors.ts'
 
@@ -289,7 +290,7 @@ export function reasonText(reason: RefusalReason): string {
   return detail.slice(0, detail.indexOf('.') + 1)
 }
 
-/** Returns the definition of a refusal of capture. Nothing was stored, so the client may send the same events again. */
+/** Returns the definition of a refusal of events. None of the events were stored, so the client may send them again. */
 function resend(what: string, metric: string | null) {
   return busy(5, `${what} Send the events again later.`, metric)
 }

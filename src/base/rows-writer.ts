@@ -1,6 +1,6 @@
 /**
- * Writes the rows of a page as text, up to a limit of bytes. It runs in worker threads, because work whose cost grows
- * with the page would block the main thread.
+ * Writes the rows of a page as text, up to a limit of bytes. It runs in worker threads, because a large page would
+ * block the main thread.
  */
 
 import { toCsv } from './csv.ts'
@@ -45,7 +45,7 @@ export class RowsWriter {
     return this.#put(JSON.stringify(row), row)
   }
 
-  /** Adds a row that is already JSON text. Otherwise it does the same as `add`. */
+  /** Adds a row that is already JSON text. The result and the errors are those of `add`. */
   addText(json: string): boolean {
     if (this.#format === 'json') return this.#put(json, null)
     // The JSON was written by this program and is always an object.

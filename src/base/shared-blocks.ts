@@ -3,8 +3,8 @@
  * block has a name. A thread reads blocks within a `spell`, the time between `begin` and `end`. A block that was found
  * within a spell stays unchanged until the spell ends. After the spell, the thread may keep its `Block` and ask later
  * whether it is still valid (`use`). When memory is short, blocks that no current spell has used are evicted, the least
- * recently used first. No thread waits longer for another thread than copying a block takes. If a block finds no room,
- * it is not cached. Source: docs/decisions/040-shared-column-cache.md.
+ * recently used first. A thread waits for another thread only while that thread has the lock, for about as long as
+ * copying a block takes. If a block finds no room, it is not cached. Source: docs/decisions/040-shared-column-cache.md.
  */
 import { BLOCK_CHUNK_BYTES_MAX, BLOCK_LOCK_WAITS_MAX } from './limits.ts'
 
@@ -26,13 +26,13 @@ const LOCK_WAIT_MS = 1
 export const NAME_WORDS = 4
 
 /**
- * The constants from here to SPELLS are indexes into `state`. This word contains the number of the thread that has the
- * lock, plus 1. It is 0 if the lock is free.
+ * The constants from here to SPELLS are indexes into `state`. LOCK is the index of the word with the number of the
+ * thread that has the lock, plus 1. It is 0 if the lock is free.
  */
 const LOCK = 0
 /**
- * Not 0 if a thread ended while it had the lock, or held the lock for too long. The content of the cache is not used
- * any more.
+ * Not 0 if a thread ended while it had the lock, or held the lock for too long. No spell that begins later uses the
+ * cache until it is cleared.
  */
 const IS_BROKEN = 1
 /** The number of the latest spell. Spells are numbered in the order in which they begin. */
@@ -42,7 +42,7 @@ const NEXT_UNIT = 3
 const USED_UNITS = 4
 /** The number of the first entry in the list of free entries, or 0 if the list is empty. */
 const FREE_ENTRY = 5
-/** The entries with this number and larger numbers were never used. */
+/** The number of the first entry that was never used. All entries with larger numbers were never used either. */
 const FRESH_ENTRY = 6
 /**
  * The words from here on contain, for each thread, the number of its current spell, or 0 if the thread is in no spell.
@@ -50,8 +50,8 @@ const FRESH_ENTRY = 6
 const SPELLS = 7
 
 /**
- * The constants from here to BYTES are offsets within an entry, after the words of its name. This word is the number of
- * the next entry with the same hash head, or of the next entry in the list of free entries.
+ * The constants from here to BYTES are offsets within an entry, after the words of its name. The word at NEXT is the
+ * number of the next entry with the same hash head, or of the next entry in the list of free entries.
  */
 const NEXT = NAME_WORDS
 /**
@@ -101,8 +101,8 @@ export interface BlockShare {
   /** The number of the thread, from 0. */
   readonly index: number
   /**
-   * The bytes that the private cache of the thread may have, and the bytes that the caches of all threads may have
-   * together.
+   * The largest number of bytes of the private cache of this thread (`ownBytesMax`), and of all caches of all threads
+   * together (`bytesMax`).
    */
   readonly ownBytesMax: number
   readonly bytesMax: number
@@ -169,8 +169,8 @@ export class SharedBlocks {
   #isUsable = false
 
   /**
-   * `index` is the number of the thread. No other living thread may have the same number, but a thread that has ended
-   * may have had it.
+   * `index` is the number of the thread. No two running threads may have the same number. The number of a thread that
+   * has ended can be used again.
    */
   constructor(memory: BlockMemory, index: number) {
     this.#memory = memory
@@ -192,8 +192,9 @@ export class SharedBlocks {
   begin(): void {
     const { state } = this.#memory
     const own = SPELLS + this.#index
-    // Until this thread has its own spell number, it announces the number of the latest spell. Other threads that read
-    // it in between then assume that this thread is in an earlier spell. 0 would mean that it is in no spell.
+    // Until this thread has its own spell number, it announces the number of the latest spell. In the meantime, other
+    // threads take this thread for one in an earlier spell, and evict no block that it may find. With 0, they would
+    // take it for one in no spell.
     Atomics.store(state, own, Atomics.load(state, CLOCK) || -1)
     this.#spell = (Atomics.add(state, CLOCK, 1) + 1) | 0 || 1
     Atomics.store(state, own, this.#spell)
@@ -306,8 +307,8 @@ export class SharedBlocks {
   }
 
   /**
-   * Records that the current spell has used an entry. If a later spell has used the entry, the record of that spell
-   * stays, even if the entry now holds another block.
+   * Records in an entry that the current spell has used it. Does not change the record of a later spell, even if that
+   * spell has used another block in the same entry.
    */
   #markUsed(at: number): void {
     const { entries } = this.#memory
@@ -360,8 +361,9 @@ export class SharedBlocks {
   }
 
   /**
-   * Evicts blocks, the oldest first, until there may be room. A block that a thread has used since its last `begin`
-   * stays until the thread calls `end`. Returns false if no block can be evicted.
+   * Evicts blocks, the least recently used first, until at least this many units were freed. The units may not be
+   * adjacent. A block that a thread has used since its last `begin` stays until the thread calls `end`. Returns false
+   * if no block can be evicted.
    */
   #giveUpOldest(units: number): boolean {
     const { state, entries, threads, unitCount } = this.#memory

@@ -12,8 +12,8 @@ import { SLAB_BYTES_MAX, SLABS_MAX, SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLABS_MAX }
 
 const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
 /**
- * All small slabs together may take this fraction of the budget. These bytes are in addition to the budget, which is
- * for large slabs.
+ * The share of the budget for bodies that all small slabs together may take in addition to the budget. The large slabs
+ * may take the whole budget.
  */
 const SMALL_PART = 1 / 6
 
@@ -116,7 +116,7 @@ class SlabSize {
   readonly #countMax: number
   readonly #free: SharedArrayBuffer[] = []
   inUse = 0
-  /** The lowest number of free slabs since the last call of `release`. This number of slabs was not needed. */
+  /** The lowest number of free slabs since the last call of `release`. These slabs were not needed in this time. */
   #unused = 0
 
   constructor(bodyBytesMax: number, bytes: number, countMax: number) {

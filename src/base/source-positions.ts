@@ -1,8 +1,7 @@
 /**
  * Replaces positions in the built files by those in the sources, with the source maps that the build writes. Node does
- * the same with `--enable-source-maps`, but reads every map at each start and in each thread, which costs 150 MB and
- * half as much processor time again (docs/decisions/045-bundled-program.md). Here a map is read when an error is
- * reported.
+ * the same with `--enable-source-maps`, but reads every map at each start and in each thread, which costs 150 MB and 50
+ * % more processor time (docs/decisions/045-bundled-program.md). Here a map is read when an error is reported.
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap, type SourceMapPayload } from 'node:module'
@@ -19,7 +18,8 @@ const maps = new Map<string, SourceMap | null>()
 
 /**
  * Returns a stack trace with the positions of the sources. A position without a source map stays as it is. `message` is
- * the message of the error, with which its stack begins. It may contain anything, so it is never changed.
+ * the message of the error, which the stack repeats at its beginning. It is left unchanged, because it may contain text
+ * that only looks like a position.
  */
 export function withSourcePositions(stack: string, message: string): string {
   const messageAt = stack.indexOf(message)

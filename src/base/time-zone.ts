@@ -14,7 +14,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** The number of days in 400 years. After 400 years, the Gregorian calendar repeats. */
 const DAYS_OF_400_YEARS = 146_097
-/** Before this moment, the formatter shows the number of a year without its sign. */
+/** In a moment before this one, the year may be 0 or negative, and the formatter leaves out the sign of a year. */
 const SIGNED_MS_MIN = Date.parse('0001-01-02T00:00:00Z')
 /** The last moment that `Date` can represent. */
 const LAST_MOMENT_MS = 100_000_000 * DAY_MS
@@ -87,8 +87,8 @@ export function wallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * Returns the wall clock time in a zone at a moment. On some days, clocks skip midnight, and the day begins later. If
- * the moment is the first one of such a day, the result is its midnight all the same, so that the starts of earlier
+ * Returns the wall clock time in a zone at a moment. If clocks skip midnight, the day begins later, for example at
+ * 01:00. For the first moment of such a day, the result is 00:00 of the day all the same, so that the starts of earlier
  * days can be computed by subtracting whole days.
  */
 export function startWallOf(timeMs: number, timezone: string): Wall {
@@ -98,8 +98,9 @@ export function startWallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * Returns the offset of a zone from UTC during the whole UTC day of a moment, or null if it changes. No zone changes
- * its clocks twice in a day, so equal offsets at both ends mean that the offset is constant.
+ * Returns the offset of a zone from UTC during the whole UTC day of a moment, or null if the offset changes on that
+ * day. No zone changes its clocks twice in a day, so the offset is constant if it is the same at the start and at the
+ * end of the day.
  */
 function dayOffset(
   timeMs: number,
@@ -166,8 +167,9 @@ export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
 }
 
 /**
- * Returns the last moment of an interval that ends at this wall clock time. It is the result of `momentOf`, or the
- * later one of two moments at which clocks show the time.
+ * Returns the last moment of an interval that ends at this wall clock time. A time that ends with 999 ms stands for the
+ * whole millisecond: the interval ends 1 ms before the moment at which the next millisecond begins. For other times,
+ * the result is that of `momentOf`.
  */
 export function endMomentOf(wall: Wall, timezone: string): number {
   return wall[6] === 999
@@ -193,8 +195,8 @@ export function hourStart(timeMs: number, timezone: string): number {
 }
 
 /**
- * Returns true if a wall clock hour begins at this moment. It may be a full hour, or the rest of an hour after a clock
- * change.
+ * Returns true if a wall clock hour begins at this moment. An hour begins when clocks show a full hour, or when a clock
+ * change sets them to a time in another hour.
  */
 export function isHourStart(timeMs: number, timezone: string): boolean {
   const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
@@ -205,7 +207,7 @@ export function isHourStart(timeMs: number, timezone: string): boolean {
 
 /** An ISO 8601 date, split into its numbers. */
 export interface DateParts {
-  /** The numbers as they are written. They may name a day that does not exist. */
+  /** The numbers as they are written. The day may not exist in the calendar, as in 2023-02-30. */
   readonly wall: Wall
   /** True if the date contains a time of day. */
   readonly hasTime: boolean

@@ -17,7 +17,7 @@ import { loadPackage } from './load-package.ts'
 
 /** The first fault of a value. It can be shown to anybody, because it never contains client data. */
 export interface ShapeProblem {
-  /** The path of schema fields to the value at fault, joined by dots; '' is the value itself. */
+  /** The path to the value at fault: names of fields joined by dots, or '' if the whole value is at fault. */
   readonly field: string
   /** The expectation that is not met, e.g. "must be object". */
   readonly message: string
@@ -55,7 +55,10 @@ export interface InputFault {
   readonly schema: Readonly<Record<string, unknown>>
 }
 
-/** Keywords that say how the input of a route is read. They are not part of the published description. */
+/**
+ * Schema keywords of our own that say how the input of a route is read. The published description of the API does not
+ * contain them.
+ */
 export const INPUT_KEYWORDS: readonly string[] = [
   'trim',
   'canonicalUuid',
@@ -91,7 +94,7 @@ function inputCompiler(): Ajv {
   inputs.addKeyword({ keyword: 'isJsonOnly', schemaType: 'boolean' })
   inputs.addKeyword({ keyword: 'isExact', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
-  // The length of a text is limited as the client sent it, so `unitsMax` comes before `trim`.
+  // `unitsMax` limits the length of a text as the client sent it, so it is checked before `trim` removes spaces.
   inputs.addKeyword({
     keyword: 'unitsMax',
     type: 'string',
@@ -171,8 +174,8 @@ function isOfKind({ keyword }: ErrorObject): boolean {
 }
 
 /**
- * Returns a schema without the parts with `isUnchecked`. They are only described in the schema, and other code checks
- * them.
+ * Returns a schema that accepts any value in the parts with `isUnchecked`. These parts are only for the description of
+ * the API. Other code checks their values.
  */
 function checkedPart(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(checkedPart)

@@ -11,8 +11,8 @@ export function escaped(words: string): string {
 }
 
 /**
- * Returns a value of Content-Security-Policy that allows a page the text of its style element and nothing else.
- * `frames` says which other pages may embed the page in a frame.
+ * Returns the value of the header `Content-Security-Policy` for a page that uses the inline style `style` and loads
+ * nothing. `frames` says which other pages may embed the page in a frame.
  */
 export function pagePolicy(style: string, frames: "'none'" | '*'): string {
   const hash = createHash('sha256').update(style).digest('base64')

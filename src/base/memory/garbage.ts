@@ -1,4 +1,6 @@
-/** Runs the garbage collector in the calling thread. Without it, V8 delays the collection in a thread that is idle. */
+/**
+ * Runs the garbage collector in the calling thread, because V8 collects the garbage of an idle thread only much later.
+ */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 

@@ -89,8 +89,8 @@ function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy 
 /** Returns the folder of a control group and the folders of all groups above it, up to the mount point. */
 function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly string[] {
   const isBelowRoot = root === '/' || path === root || path.startsWith(`${root}/`)
-  // In a container, the path may be a path of the host, which is not mounted there. It is then ignored, and only the
-  // limits of the mounted root are read.
+  // In a container, `path` may be a path of the host that is not mounted in the container. It is then ignored, and only
+  // the limits of the mount point are read.
   const below =
     isBelowRoot && !path.includes('..') ? path.slice(root === '/' ? 0 : root.length) : ''
   const names = below.split('/').filter((name) => name !== '')

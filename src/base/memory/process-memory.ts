@@ -1,6 +1,6 @@
 /**
- * The resident memory of this process by purpose. The store is read through mapped files. The pages of mapped files
- * belong to the page cache of the system, which takes them back when it needs them, so they are counted separately.
+ * The resident memory of this process by purpose. Pages of mapped files, such as those of the store, are counted
+ * separately, because the system can drop them whenever it needs memory.
  */
 import { readFileSync } from 'node:fs'
 

@@ -1,7 +1,8 @@
 /**
  * Rewrites a regular expression for the RE2 engine so that it matches the same texts as in PostHog's flags, whose
- * engine is fancy-regex: `\d`, `\w`, `\s` and `\b` match the characters of all scripts. Syntax that the two engines
- * read differently is refused. Only the syntax is read here; the engine checks whether the pattern is valid.
+ * engine is fancy-regex. In that engine, `\d`, `\w`, `\s` and `\b` apply to the characters of all scripts. Syntax that
+ * the two engines read differently is refused. Only the syntax is read here; the engine checks whether the pattern is
+ * valid.
  */
 import { type Token, tokensOf } from './pattern-tokens.ts'
 import { WORD_CHARACTER, type WordShape, wordShape } from './word-shape.ts'
@@ -63,8 +64,8 @@ const BEYOND_ASCII = /[^\0-\x7f]|\\[pPxuU]/
 /** Whether the engine can search for a pattern in this dialect, and what such a search needs. */
 export interface DialectNeeds {
   /**
-   * The reason why the pattern cannot match the same texts as at PostHog, worded to follow "has a pattern that". Null
-   * if it can.
+   * The reason why the pattern would match other texts than at PostHog, worded to follow "has a pattern that". Null if
+   * it matches the same texts.
    */
   readonly refusal: string | null
   /**
@@ -75,9 +76,9 @@ export interface DialectNeeds {
 }
 
 /**
- * Checks a pattern for syntax that the engine of PostHog's flags reads differently from this one: word boundaries
- * beside letters of other scripts, escapes, and character classes that are combined from other classes. Patterns with
- * such syntax are refused, because a flag with such a pattern would match other people than at PostHog.
+ * Checks a pattern for syntax that the engine of PostHog's flags reads differently from RE2: word boundaries beside
+ * letters of other scripts, escapes, and character classes that are combined from other classes. Patterns with such
+ * syntax are refused, because a flag with such a pattern would match other people than at PostHog.
  */
 export function dialectNeeds(source: string): DialectNeeds {
   const tokens = tokensOf(source)
@@ -121,8 +122,8 @@ function refusalAt({ text, isInside }: Token, at: number, tokens: readonly Token
 }
 
 /**
- * Refuses a pattern with flags of regular expressions, such as `(?i)`, in the middle of a capture group, as in
- * `(a(?i)b)c`. In PostHog's engine these flags hold beyond the end of the group, in this engine they do not.
+ * Refuses a pattern with a flag such as `(?i)` inside a capture group, as in `(a(?i)b)c`. In PostHog's engine, the flag
+ * also applies to the `c` after the group. In RE2, it ends with the group.
  */
 function leakRefusal(tokens: readonly Token[]): string | null {
   const areCaptures: boolean[] = []
@@ -148,8 +149,8 @@ function combining(part: string): string {
 }
 
 /**
- * Returns the pattern in the syntax of the engine. With a shape (word-shape.ts), the classes are changed to match the
- * texts that the shape has rewritten. Returns null if the pattern uses an escape that only this engine supports.
+ * Returns the pattern in the syntax of RE2. With a shape (word-shape.ts), the character classes are changed to match
+ * the texts that the shape has rewritten. Returns null if the pattern uses an escape that only RE2 supports.
  */
 export function withUnicodeClasses(source: string, shape: WordShape | null): string | null {
   let result = ''
@@ -157,7 +158,7 @@ export function withUnicodeClasses(source: string, shape: WordShape | null): str
   for (const { text, isInside } of shape === null ? tokens : shape.fitted(tokens)) {
     if (text === '\\Q' || text === '\\C') return null
     if (text.startsWith('\\')) result += escapeFor(text, isInside)
-    // PostHog's engine reads a missing lower bound as 0. This engine reads `{,3}` as text.
+    // PostHog's engine reads a missing lower bound as 0. RE2 reads `{,3}` as text.
     else result += text.startsWith('{,') && !isInside ? `{0${text.slice(1)}` : text
   }
   return result

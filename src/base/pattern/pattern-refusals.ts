@@ -45,7 +45,7 @@ export function refusalReason(description: string, part: string | null, source: 
   if (LOOK_AROUND.test(place)) {
     return 'looks ahead or behind, which can take any amount of time. Use another filter instead'
   }
-  // The engine stops before the character that distinguishes a back reference from a named group.
+  // For the back reference `(?P=name)`, the engine reports only `(?P`, so the whole pattern is searched for it.
   const isNamed = place === '(?P' && NAMED_REFERENCE.test(source)
   if (isNamed || BACK_REFERENCE.test(place)) {
     return 'refers back to one of its groups, which can take any amount of time. Use another filter instead'

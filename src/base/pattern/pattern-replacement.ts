@@ -1,6 +1,6 @@
 /**
  * Replaces the matches of clients' patterns with the RE2 engine in linear time. It uses the part of the engine that
- * knows where a match begins and ends. `Pattern` only knows whether there is a match.
+ * returns where a match begins and ends. `Pattern` only tests whether there is a match.
  */
 import { RE2JS, RE2JSException } from 're2js'
 import {

@@ -21,8 +21,8 @@ import type { WordShape } from './word-shape.ts'
 /** The units that each search costs in addition to the characters of its text. */
 const SEARCH_UNITS = 20
 /**
- * The units that a new state of the engine costs for each instruction of the program. A step of the engine without
- * states costs one unit for each instruction.
+ * The units that the engine needs to build a new state, for each instruction of the program. A step that uses no state
+ * costs one unit for each instruction.
  */
 const STATE_UNITS = 4
 
@@ -52,7 +52,7 @@ export class PatternBudget {
   }
 }
 
-/** A compiled pattern. It keeps the states that it built for earlier texts, but no text. */
+/** A compiled pattern. It caches the states of the engine that were built for earlier texts, but not the texts. */
 export class Pattern {
   readonly #engine: RE2Set
   /** The form that texts must have for a search. Null if they are searched as they are. */
@@ -77,8 +77,8 @@ export class Pattern {
     const statesBefore = dfa.stateCount
     const isFound = this.#engine.match(searched).length > 0
     const newStates = dfa.stateCount - statesBefore
-    // When its memory is full, the engine drops all states, including the start states. The number of states that it
-    // built is then unknown.
+    // When the memory of the engine is full, it drops all states, including the start states. The number of states that
+    // it built for this text is then unknown.
     const isCounted = dfa.startStates.size > 0 && newStates >= 0
     const stateUnits = STATE_UNITS * newStates * this.#engine.prog.numInst()
     budget.spend(isCounted ? searched.length + SEARCH_UNITS + stateUnits : worstUnits)

@@ -8,8 +8,8 @@
  *     the text       a quiz             becomes    a ruiz               r, the twin, stands for q
  *
  * The classes of the pattern lose the stand-in, because `[a-z]` does not contain é. A real q of the text becomes its
- * twin, another character that the pattern never treats differently. No twin is needed if the pattern does not mention
- * the stand-in, which is nearly always the underscore.
+ * *twin*, a character that the pattern treats in the same way as q. No twin is needed if the pattern does not mention
+ * the stand-in. For letters, the stand-in is nearly always the underscore, because few patterns mention it.
  */
 import type { Token } from './pattern-tokens.ts'
 
@@ -54,7 +54,7 @@ const DIGITS = [...'0123456789']
 /** Blanks that texts contain rarely. The plain space is not among them, because patterns contain it often. */
 const BLANKS = ['\f', '\v']
 const SIGNS = ['\x01', '\x02']
-/** The characters beyond ASCII that are ASCII letters in another case: the Kelvin sign and the long s. */
+/** The characters beyond ASCII that equal an ASCII letter if case is ignored: the Kelvin sign and the long s. */
 const FOLDED = new Map([
   ['\u212a', 'k'],
   ['\u017f', 's'],
@@ -72,8 +72,9 @@ interface StandIn {
 }
 
 /**
- * Returns the shape for a pattern that uses word boundaries and contains only ASCII. Returns null if the pattern
- * distinguishes nearly all letters or all digits, so that none can stand for others.
+ * Returns the shape for a pattern that uses word boundaries and contains only ASCII. Returns null if there is no
+ * stand-in for one of the kinds of characters, usually because the pattern distinguishes nearly all letters or all
+ * digits.
  */
 export function wordShape(tokens: readonly Token[]): WordShape | null {
   const mentioned = mentionedIn(tokens)
@@ -179,8 +180,9 @@ export class WordShape {
 }
 
 /**
- * Returns the first candidate that the pattern does not mention. If it mentions all of them, returns two that it never
- * tells apart.
+ * Returns the first candidate that the pattern does not mention, without a twin. If the pattern mentions all
+ * candidates, returns two that it always treats in the same way, as stand-in and twin. Returns null if there are no
+ * such two.
  */
 function pick(candidates: readonly string[], mentioned: readonly Range[]): StandIn | null {
   const bySignature = new Map<string, string>()
@@ -196,8 +198,8 @@ function pick(candidates: readonly string[], mentioned: readonly Range[]): Stand
 }
 
 /**
- * Returns a text that is the same for two letters if the pattern never tells them apart: each range contains both or
- * neither. The same must hold for their capital letters.
+ * Returns a text that tells which ranges contain a letter and its capital letter. If the texts of two letters are the
+ * same, the pattern treats both letters in the same way.
  */
 function signature(sign: string, mentioned: readonly Range[]): string {
   const codes = [sign, sign.toUpperCase()].map((one) => one.charCodeAt(0))
@@ -208,7 +210,10 @@ function signature(sign: string, mentioned: readonly Range[]): string {
     .join(' ')
 }
 
-/** Returns the ranges that a pattern mentions. A character that it mentions alone is a range of one. */
+/**
+ * Returns the ranges that a pattern mentions. A single character is a range, too: its first and last character are the
+ * same.
+ */
 function mentionedIn(tokens: readonly Token[]): readonly Range[] {
   return partsOf(tokens).flatMap(({ token: { text }, ranges }) => {
     if (ranges !== null) return ranges

@@ -97,7 +97,7 @@ export class BenchConnection {
     }
     setTimeout(() => {
       if (this.#isClosed) return
-      // If the attempt fails, the close event of the socket calls this method again.
+      // If the connection cannot be opened, the close event of the socket calls this method again.
       this.open().then(
         () => this.#listener.reopened(this),
         () => {},

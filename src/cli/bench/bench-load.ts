@@ -28,7 +28,7 @@ export interface StepResult {
   /** Requests that were answered with 200. */
   readonly requests: number
   readonly events: number
-  /** For each other status, the number of answers. Status 0 stands for a lost connection. */
+  /** The number of answers for each status other than 200. Status 0 stands for a lost connection. */
   readonly failures: ReadonlyMap<number, number>
   /** Requests that were due and never answered. */
   readonly unanswered: number
@@ -36,7 +36,7 @@ export interface StepResult {
   readonly p99Ms: number
   readonly maxMs: number
   /**
-   * How late the generator itself sent requests that had a free connection, at p99 in milliseconds. A high value means
+   * How late the generator sent requests for which a connection was free, at p99 in milliseconds. A high value means
    * that the generator was too slow.
    */
   readonly latenessMs: number

@@ -26,7 +26,7 @@ const TARGET_MS_DEFAULT = 50
 const STEPS = 12
 const FIRST_REQUESTS_PER_SECOND = 200
 /**
- * A run ends when the lowest rate that missed the target is less than this factor above the highest rate that met it.
+ * A run ends when the lowest rate that missed the target is less than this factor times the highest rate that met it.
  */
 const RATE_RESOLUTION = 1.1
 
@@ -134,8 +134,9 @@ async function requireDaemon(baseUrl: string): Promise<void> {
 }
 
 /**
- * Runs one step at the given rate. Without a rate, it runs steps whose rate doubles as long as the target is met. The
- * steps after that halve the distance between the highest rate that met the target and the lowest one that missed it.
+ * Runs one step at the given rate. Without a rate, it runs steps whose rate doubles as long as the target is met. After
+ * the first miss, the next rate lies between the highest rate that met the target and the lowest rate that missed it.
+ * If no rate has met the target yet, the next rate is a quarter of the last one.
  */
 async function runPlan(
   plan: Plan,

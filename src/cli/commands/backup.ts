@@ -15,7 +15,7 @@ import { noteInStore } from '../lib/with-store.ts'
 import { stepText } from './migrate.ts'
 import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
-/** How much the priority is lowered. systemd/tenrec-backup.service has the same value. */
+/** The niceness of a backup. systemd/tenrec-backup.service has the same value. */
 const NICENESS = 10
 const THREADS = '/proc/self/task'
 
@@ -133,8 +133,9 @@ export const COMMANDS: Commands = [
 ]
 
 /**
- * Lowers the priority of all threads of this process, and of the threads that they start later, so that a daemon goes
- * first. On Linux, each thread has its own priority. If the priority cannot be changed, the command runs anyway.
+ * Lowers the priority of all threads of this process, and of the threads that they start later, so that the backup does
+ * not slow down a daemon. On Linux, each thread has its own priority. If the priority cannot be changed, the command
+ * runs anyway.
  */
 function lowerPriority(): void {
   if (!existsSync(THREADS)) return

@@ -1,6 +1,6 @@
 /**
- * `tenrec cluster ...`: prints the status of a cluster, which comes from its brokers and not from a daemon, and removes
- * the record of its warehouse.
+ * `tenrec cluster ...`: prints the status of a cluster, and removes the record of its warehouse. The status is read
+ * from the brokers, so no daemon needs to run.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'

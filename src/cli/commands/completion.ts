@@ -48,7 +48,7 @@ function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly str
     words.set(first, seconds)
     if (second !== undefined) seconds.push(second)
   }
-  // `completion` and `help` are followed by a word that is not part of a command.
+  // `completion` and `help` are followed by an operand: the name of a shell, or the first word of a command.
   words.set('completion', [...SHELLS])
   words.set('help', [...words.keys()])
   return words
@@ -70,8 +70,8 @@ function quoted(text: string): string {
 }
 
 /**
- * Returns the lines of a shell `case` that completes the value of an option. `known` is the action for an option with
- * listed values, and `free` the action for any other option with a value.
+ * Returns the lines of a shell `case` that completes the value of an option. `known` returns the action for an option
+ * whose values are listed. `free` is the action for an option that takes any value.
  */
 function valueCases(
   commands: readonly Command[],

@@ -29,7 +29,7 @@ import { FLAGS_FILE_BYTES_MAX, PLAN_FLIPS_SHOWN_MAX } from '../limits.ts'
 const CHANGES = 3
 const NOTHING = 0
 const FAILED = 1
-/** The member by which a plan is told apart from a file with flags. Its value is the version of the plan. */
+/** A plan has this member, and a file with flags does not. The value is the version of the format of plans. */
 const PLAN_MARK = 'tenrec_flag_plan'
 const PLAN_VERSION = 1
 

@@ -51,8 +51,8 @@ function userFor(input: CommandInput, store: OrganizationStore): User {
 }
 
 /**
- * Returns the base URL of the link: `--base-url`, or else the setting `public_url`, the URL stored in the data
- * directory, or the address of the settings.
+ * Returns the base URL of the link: the first that exists of the option `--base-url`, the setting `public_url` and the
+ * URL stored in the data directory, or else the address at which the settings make a daemon listen.
  */
 function addressFor(input: CommandInput): string {
   const settings = input.settings()

@@ -35,8 +35,8 @@ export function stepText({ from, sentence }: Migration): string {
 }
 
 /**
- * Converts a data directory with the steps in a table. `onDone` receives the old format and the new format. Throws the
- * `OperatorError` of the plan and of the steps.
+ * Converts a data directory with the steps in `migrations`, prints the steps, and returns the exit code. `onDone`
+ * receives a text such as `3 to 5`: the old and the new format. Throws `OperatorError`.
  */
 export async function migrateAndReport(
   io: Pick<CommandIo, 'out' | 'err'>,

@@ -94,7 +94,8 @@ async function startFirst(
     onListening(port) {
       const baseUrl = baseUrlOf(settings, port)
       if (first !== null) first = { ...first, baseUrl }
-      // Commands find the daemon by this file, but the daemon does not need it.
+      // Commands read the address of the daemon from this file. The daemon itself runs without it, so an error is only
+      // logged.
       try {
         updateBaseUrl(filled.dataDir.path, baseUrl)
       } catch (err) {
@@ -131,8 +132,8 @@ async function stopAll(daemons: readonly Daemon[]): Promise<void> {
 }
 
 /**
- * Returns the function that makes a data directory part of a cluster, or takes it out of a cluster, as the settings
- * say.
+ * Returns a function that fills a new data directory. If the settings name a cluster, it makes the data directory part
+ * of the cluster. Otherwise, it takes the data directory out of a cluster.
  */
 async function joining(settings: Settings): Promise<JoinCatalogue> {
   const { logLevel: level, logFormat: format, cluster: servers, warehouse } = settings
@@ -169,8 +170,8 @@ async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<
 
 /**
  * Reports a failure of the daemon and returns the exit code. If the store has failed, a thread may hang forever and
- * prevent an ordinary exit, so the process is killed. A failure that is only a message, such as a moved directory, does
- * not require that.
+ * prevent an ordinary exit, so the process is killed. If `failure` is a text, such as that the directory was moved, the
+ * store has not failed and the process exits as usual.
  */
 function fail(io: CommandIo, failure: unknown): number {
   if (typeof failure === 'string') io.err(`tenrec: ${failure}\n`)

@@ -108,7 +108,8 @@ async function start(input: CommandInput, folder: string, level: LogLevel): Prom
   const daemon = await startDaemon(settings, {
     dataDir,
     log: createLogger({ level, format: 'json', descriptor: 2 }),
-    // With `isBeside`, the daemon ignores the environment variables of a service manager, because none controls it.
+    // With `isBeside`, the daemon ignores the environment variables of a service manager, because no service manager
+    // controls `tenrec dev`.
     isBeside: true,
     developmentKey: DEVELOPMENT_PROJECT_KEY,
   })

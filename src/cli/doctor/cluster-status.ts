@@ -30,8 +30,8 @@ export interface PartitionStatus {
   /** The number of machines that report that they store the partition. */
   readonly machines: number
   /**
-   * The age of the oldest message in the stream of the partition, in seconds. `streamBytes` is the size of the stream.
-   * Null if unknown.
+   * The age of the oldest message in the stream of the partition, in seconds. `streamBytes` is the size of the stream
+   * in bytes. Both are null if they are unknown.
    */
   readonly streamSeconds: number | null
   readonly streamBytes: number | null

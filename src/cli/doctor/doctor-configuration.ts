@@ -31,7 +31,7 @@ export function checkGeoIp({ geoIpDatabase: path }: Settings): readonly Finding[
   return [warning(GEOIP_CHECK, `${path} cannot be used: ${fault}. ${effect}`)]
 }
 
-/** Returns every advice that exists, each with whether it applies to these settings. */
+/** Returns all advice on settings. `isMeant` is true for the advice that applies to these settings. */
 function adviceOn(
   settings: Settings,
   { coreCount }: Machine,

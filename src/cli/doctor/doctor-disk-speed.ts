@@ -14,14 +14,20 @@ import {
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const BLOCK_BYTES = 4096
-/** The number of blocks at the start of the file that are overwritten again and again. */
+/**
+ * Small writes go to this number of blocks at the start of the file. After the last block, they start again with the
+ * first.
+ */
 const FILE_BLOCKS = 512
 const LARGE_BYTES = 1024 ** 2
 
 const SLOW_MEDIAN_MS = 10
 const SLOW_P99_MS = 50
 const HOPELESS_MEDIAN_MS = 200
-/** No disk flushes in less time than this, in milliseconds. A smaller median means that flushes are not carried out. */
+/**
+ * No disk flushes in less time than this, in milliseconds. If the median is smaller, the system does not flush to the
+ * disk.
+ */
 const UNBELIEVABLE_MEDIAN_MS = 0.012
 
 /** Measurements in milliseconds and bytes per second. */

@@ -67,7 +67,7 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
   const client = new DaemonClient(input)
   let { after, through } = rangeOf(input)
   const total = { done: 0, failed: 0, skipped: 0 }
-  // A dead letter that fails again gets a new number, which is outside of the requested range, so the loop ends.
+  // A dead letter that fails again gets a new number, which is outside of the requested range. The loop therefore ends.
   for (;;) {
     const answer = await client.ask('POST', `${ROUTES}${name}/`, { after, through })
     total.done += Number(answer['done'])

@@ -1,6 +1,6 @@
 /**
- * `tenrec event why`: what happened to an accepted event, from all traces of it in the data directory, whether or not a
- * daemon runs.
+ * `tenrec event why`: shows what happened to an accepted event. Searches all places of the data directory in which an
+ * event can leave a trace, whether or not a daemon runs.
  */
 import { UsageError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'

@@ -22,7 +22,7 @@ import { print, printable, printableJson } from '../../lib/output.ts'
 const POLL_MS = 1000
 const LIST_EVENTS_DEFAULT = 100
 const TAIL_EVENTS_DEFAULT = 10
-/** The number of events on the first page that each poll of `tail` reads. */
+/** The number of events in each page that `tail` reads when it polls. */
 const POLL_EVENTS = 100
 
 /** Options that filter events by name and distinct ID. */
@@ -119,7 +119,7 @@ async function tail(
   const stop = new AbortController()
   const forget = io.onStopSignal(() => stop.abort())
   const stored = reader.listEvents({ ...filters, limit: PAGE_EVENTS_MAX }).results
-  // Events before the command started count as seen, whatever their timestamps are.
+  // Events that were stored before the command started are not new, even if their timestamps are in the future.
   let lastId = stored.reduce((highest, { id }) => Math.max(highest, id), 0)
   const show = (events: readonly EventView[]) => {
     for (const event of [...events].sort((left, right) => left.id - right.id)) {
@@ -137,8 +137,8 @@ async function tail(
 }
 
 /**
- * Returns the events after `lastId`. Lists are ordered by timestamp and not by arrival, so pages are read until one
- * contains an event that was seen before.
+ * Returns the events after `lastId`. The list is ordered by timestamp and not by arrival, so pages are read until one
+ * contains an event that is not new.
  */
 function arrivals(reader: EventReader, filters: Filters, lastId: number): readonly EventView[] {
   const found: EventView[] = []

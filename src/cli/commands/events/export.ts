@@ -202,8 +202,8 @@ function lastLine(
   const tail = Buffer.allocUnsafe(size - start)
   readSync(descriptor, tail, 0, tail.length, start)
   const end = tail.lastIndexOf(NEWLINE) + 1
-  // A file without a complete line is emptied only if it begins like an exported event, so that no other file is
-  // destroyed.
+  // If the file has no complete line, it is emptied, but only if it begins like an exported event. Any other file may
+  // have been named by mistake.
   const isBegun = start === 0 && LINE_HEAD.startsWith(tail.toString('latin1', 0, LINE_HEAD.length))
   if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0

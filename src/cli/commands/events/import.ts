@@ -1,7 +1,7 @@
 /**
  * `tenrec import`: sends events from files to a running daemon. Every event has a UUID, so an import may be repeated:
- * the daemon recognizes events that are already stored. A note beside each file stores the progress. Tables of other
- * programs are converted to lines first.
+ * the daemon recognizes events that are already stored. A small file beside each file, the note, stores the progress.
+ * Tables of other programs are converted to lines first.
  */
 import {
   closeSync,
@@ -36,8 +36,8 @@ import {
 
 const NOTE_SUFFIX = '.imported'
 /**
- * The time between two notes of the progress, in milliseconds. Notes are not written more often, because each waits for
- * the disk. After a crash, some events are sent again, but the daemon recognizes them.
+ * The shortest time between two notes of the progress, in milliseconds. Each note waits for the disk, so notes are
+ * rare. After a crash, the events since the last note are sent again, and the daemon recognizes them.
  */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024
@@ -69,7 +69,7 @@ const OTHER_FILES: readonly (readonly [string, string])[] = [
 /** The first bytes of a text in UTF-16 without a byte order mark: each second byte is 0. */
 const UTF16_LITTLE_ENDIAN = /^(?:[2-7][0-9a-f]00){4}/
 const UTF16_BIG_ENDIAN = /^(?:00[2-7][0-9a-f]){4}/
-/** The offset in a tar archive at which every version of the format has this text. */
+/** The offset of the text `TAR` in a tar archive. All versions of the format have it there. */
 const TAR_OFFSET = 257
 const TAR = 'ustar'
 
@@ -114,7 +114,7 @@ export const COMMANDS: Commands = [
       }
       let faults = dataFaults
       for (const path of input.operands) {
-        // A second import of `directory/*` also names the notes of the first one.
+        // If `directory/*` is imported a second time, the operands include the notes of the first import.
         if (isNote(path)) input.io.err(`${path}: skipped, it is a note of an import\n`)
         else faults += await importFile(input, path, target)
       }
@@ -198,7 +198,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   const totalBytes = isRegular && !isGzip(path) ? statSync(path).size : null
   let bytes = 0
   const faults = new Faults(input, path)
-  // The writer of a pipe may be silent, so reading must end as soon as the daemon refuses.
+  // If the writer of a pipe sends nothing, a read waits forever. A failed import must therefore interrupt the read.
   const stop = new AbortController()
   const importer = new Importer(target, isRegular ? path + NOTE_SUFFIX : null, {
     onFault: faults.add,
@@ -266,7 +266,7 @@ class Importer {
   readonly #onFailure: (error: unknown) => void
   #filling: ImportBatch
   #spare: ImportBatch
-  /** The number of events that were refused since an event was last accepted. */
+  /** The number of events that were refused one after the other. An accepted event sets it to 0. */
   #refusals = 0
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
@@ -346,7 +346,9 @@ class Importer {
     this.#sending.catch(this.#onFailure)
   }
 
-  /** Sends the events of a body, in several requests if a single line made the body too large. */
+  /**
+   * Sends the events of a body, in several requests if one line contained so many events that the body is too large.
+   */
   async #sendAll(batch: ImportBatch, body: Buffer, count: number): Promise<void> {
     for (let from = 0; from < count; ) {
       const to = batch.partEnd(from)
@@ -367,7 +369,7 @@ class Importer {
     } catch (error) {
       if (!(error instanceof RefusedBodyError)) throw error
       if (to - from === 1) {
-        // If nothing at all is accepted, the daemon or a proxy is the cause, and not the events.
+        // If too many events in a row are refused, the cause is the daemon or a proxy, and not the events.
         if (++this.#refusals > IMPORT_REFUSALS_IN_A_ROW_MAX) throw error
         this.#onFault(batch.lineOf(from), `the daemon answered ${error.reason}`)
         return
@@ -392,7 +394,10 @@ class Importer {
 
 /** Functions that are called while a file is read. */
 interface BlockListeners {
-  /** Receives how many more bytes of the file were read, and unpacked if it is compressed. */
+  /**
+   * Receives the number of bytes that were read since the last call. Bytes of a compressed file count when they are
+   * unpacked.
+   */
   readonly onBytes?: (count: number) => void
   /** Called when the next line is too long and is replaced with an empty line. */
   readonly onLongLine: () => void
@@ -512,13 +517,16 @@ async function* contentOf(path: string, signal?: AbortSignal): AsyncGenerator<Bu
     yield first.value
     yield* chunks
   } finally {
-    // While a generator waits for a silent writer, it can end only if the pipe is closed.
+    // If the writer of a pipe sends nothing, `return` waits for the pending read. Closing the pipe ends that read.
     pipe?.destroy()
     await chunks.return(undefined)
   }
 }
 
-/** Yields the chunks, with the first ones joined: each read of a pipe may give a single byte. */
+/**
+ * Yields the same bytes, but joins the first chunks until they have `BEGINNING_BYTES`, because a read of a pipe may
+ * return a single byte.
+ */
 async function* withBeginning(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let begun: Buffer | null = Buffer.alloc(0)
   try {
@@ -556,7 +564,8 @@ async function* chunksOfPipe(pipe: Socket): AsyncGenerator<Buffer> {
 }
 
 /**
- * Yields a file in chunks. Two buffers are used in turn, because new buffers would be most of the garbage of an import.
+ * Yields a file in chunks. Two buffers are used in turn, because new buffers for each chunk would cause most of the
+ * garbage of an import.
  */
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const file = await open(path)

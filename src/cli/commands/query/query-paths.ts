@@ -66,8 +66,9 @@ function wayRow({ source, target, value, average_conversion_time: averageMs }: J
 
 /**
  * Returns the parameters for `--persons`. An item with its position, such as `2_/docs`, is called a key. Without
- * `--position`, the paths begin at the item of `--start` or `--last`, which therefore has position 1. `--end` alone may
- * be at any position, so it is sent as `end_point` and not as a key.
+ * `--position`, the paths begin at the item of `--start` or `--last`, which therefore has position 1. If `--end` is
+ * given without `--start` and `--position`, its item may have any position, so it is sent as `end_point` and not as a
+ * key.
  */
 function wayOf(input: CommandInput): JsonObject {
   const items = ['start', 'end', 'last'].map((name) => input.text(name))

@@ -24,8 +24,8 @@ const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
   ['$$_posthog_breakdown_other_$$', '(other)'],
 ])
 /**
- * For some ways of counting (`math`), the name of the column in the output. For all others, the column is named like
- * the way of counting.
+ * The names of columns in the output, for some ways of counting (the option `--math`). For any other way, the column
+ * has the name of the way.
  */
 const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['dau', 'persons'],
@@ -257,7 +257,7 @@ function isCurrent({ compare_label }: JsonObject): boolean {
   return compare_label !== 'previous'
 }
 
-/** Returns the numbers of the comparison range that belong to an item. Returns null without `--compare`. */
+/** Returns the numbers of the comparison range for the breakdown value of an item. Returns null without `--compare`. */
 function previousOf(
   items: readonly JsonObject[],
   { breakdown_value }: JsonObject,
@@ -287,7 +287,7 @@ function trendRows(
   }))
 }
 
-/** Returns one row for each breakdown value, with all periods in one line. */
+/** Returns one row for each breakdown value. A row contains the numbers of all periods. */
 function breakdownTable(items: readonly JsonObject[], input: CommandInput): readonly JsonObject[] {
   const current = items.filter(isCurrent)
   const largest = current.flatMap(numbersOf).reduce((most, number) => Math.max(most, number), 0)
