@@ -41,7 +41,8 @@ function servedProject(client: DaemonClient): FlagProject {
       return objectsOf(flags)
     },
     async plan(flags, sample) {
-      // A daemon of another version answers 404, so the answer has this type.
+      // The cast is right: a daemon of another version has another path or answers with an error, on which `ask`
+      // throws.
       return (await client.ask('POST', `${path}plan/`, { flags, sample })) as unknown as PlanAnswer
     },
     async apply(flags, versions) {
