@@ -52,7 +52,7 @@ export interface HolderServiceOptions {
   readonly hurry: () => void
 }
 
-/** The outcome of a command, and the number of the last block that was processed when it became known. */
+/** The outcome of a command, and the number of the last block of the processing run that carried out the command. */
 export interface KnownOutcome {
   readonly outcome: CommandOutcome
   readonly position: number

@@ -41,8 +41,7 @@ function servedProject(client: DaemonClient): FlagProject {
       return objectsOf(flags)
     },
     async plan(flags, sample) {
-      // The cast is right: a daemon of another version has another path or answers with an error, on which `ask`
-      // throws.
+      // The cast is right: a daemon of a version without this route answers 404, and `ask` throws.
       return (await client.ask('POST', `${path}plan/`, { flags, sample })) as unknown as PlanAnswer
     },
     async apply(flags, versions) {

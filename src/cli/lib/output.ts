@@ -9,8 +9,8 @@ const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
 
 /**
  * Prints a record with one line for each value, or rows as a table with a header. If `isJson` is true, prints one line
- * of JSON for each instead. The names of values are in snake_case, and the values are printed in the order of the
- * record.
+ * of JSON for the record or for each row instead. The names of values are in snake_case, and the values are printed in
+ * the order of the record.
  */
 export function print(io: CommandIo, printed: object, isJson: boolean): void {
   if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
