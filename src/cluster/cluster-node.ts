@@ -49,7 +49,7 @@ export interface ClusterNodeOptions {
   readonly pool: Pick<WorkerPool, 'append' | 'run' | 'queries'>
   /** Gives access to the flag snapshots, and to the stored persons and groups that flag decisions need. */
   readonly flags: () => Pick<FlagService, 'snapshots' | 'stored'>
-  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
+  /** Starts the next processing run at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
   /** Called with the outcome of a command that another machine has carried out. */
   readonly onOutcome: (outcome: CommandOutcome) => void

@@ -48,7 +48,7 @@ export interface HolderServiceOptions {
   readonly stored: () => DecisionSourceReader
   /** Returns the number of the newest catalogue change that this machine has applied. */
   readonly control: () => number
-  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
+  /** Starts the next processing run at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
 }
 
