@@ -42,7 +42,8 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
 }
 
 /**
- * Finds the command named by the first words, among the commands that begin with the first word. Throws `UsageError`.
+ * Finds the command whose name is the first two words, or else the first word. `commands` are the commands whose names
+ * begin with the first word. Throws `UsageError`.
  */
 async function findCommand(
   commands: readonly Command[],
@@ -86,8 +87,7 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     return error.exitCode
   }
   if (error instanceof ServiceError) {
-    // Some commands use the same functions as the API. One of them has refused the command, as it would refuse a
-    // request.
+    // Some commands use functions of the API. Such a function refuses a command with the same error as a request.
     io.err(`tenrec: ${error.message}\n`)
     return FAILED
   }

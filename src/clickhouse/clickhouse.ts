@@ -1,7 +1,7 @@
 /**
  * The access to ClickHouse through its HTTP interface. It uses Node's own client, which keeps connections open and,
- * unlike fetch, sends rows without copying them. Repeating any request is harmless: an insert replaces equal rows, and
- * a deletion says by a condition which rows it deletes.
+ * unlike fetch, sends rows without copying them. Every request may be repeated without harm: an inserted row replaces
+ * an equal one, and a deletion selects its rows by a condition.
  */
 import { once } from 'node:events'
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -47,8 +47,8 @@ export class ClickHouse {
    * that the statement also works if the database does not exist yet. Throws `WarehouseError`.
    */
   ask(sql: string, { msMax = QUERY_MS_MAX, isAnywhere = false } = {}): Promise<Buffer> {
-    // Without `wait_end_of_query`, ClickHouse sends the beginning of an answer before it has all of it. A failure in
-    // the middle would then look like the end of the answer.
+    // With `wait_end_of_query`, ClickHouse sends an answer only when the answer is complete. Otherwise, a failure in
+    // the middle of an answer would look like its end.
     const query = { wait_end_of_query: '1', ...this.#databaseOf(isAnywhere) }
     return this.#send(query, sql, msMax)
   }

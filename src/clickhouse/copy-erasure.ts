@@ -1,7 +1,7 @@
 /**
  * Deletes the events of an erasure job from ClickHouse, by the same criteria by which the store has erased them. It
- * counts the matching events repeatedly, and requests their deletion again, until none is left: a deletion may get
- * lost. Only then does the erasure get its receipt.
+ * counts the matching events and requests their deletion, again and again until none is left, because ClickHouse may
+ * lose a deletion. Only then does the erasure get its receipt.
  */
 import type { ErasedJob } from '../ports/warehouse.ts'
 import type { ErasureRule } from '../rules/events/erasure.ts'
@@ -26,8 +26,8 @@ export interface CopyErasureOptions {
   readonly database: string
   readonly store: Pick<StoredSegments, 'erasure'>
   /**
-   * True if no other machine writes to the table. Only then may a whole month be dropped if all its events are to be
-   * erased: another machine could be adding events to that month.
+   * True if no other machine writes to the table. Only then may a whole month be dropped at once: another machine could
+   * be adding events to that month.
    */
   readonly isAlone: boolean
 }
@@ -82,8 +82,8 @@ export class CopyErasure {
 }
 
 /**
- * Returns SQL conditions for the rows of the events that an erasure erases, by the rules of `isMeant` in
- * rules/events/erasure-match.ts. Each condition covers some of the rows, and together they cover all of them.
+ * Returns SQL conditions for the events that an erasure erases, by the rules of `isMeant` in
+ * rules/events/erasure-match.ts. An event is erased if any of the conditions matches its row.
  */
 export function conditionsOf(projectId: number, target: ErasureTarget): readonly string[] {
   const { ids, rules, oldestThrough, through } = target

@@ -43,7 +43,9 @@ export interface SinkNews {
   readonly state: SinkState
   /** The reason why the last step failed, or null. */
   readonly trouble: string | null
-  /** The job whose last events were erased in ClickHouse in this step, or null. */
+  /**
+   * The job that was completed in this step: ClickHouse has none of its events any more. Null if no job was completed.
+   */
   readonly erased: ErasedJob | null
   /** A segment whose columns may now be removed from the store, or null. */
   readonly copied: CopiedSegment | null
@@ -91,7 +93,8 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
       try {
         isMore = await sink.step()
         erased = await eraseNext()
-        // While ClickHouse deletes events, a copy may be incomplete for that reason alone, so nothing is compared.
+        // A deletion in ClickHouse can make a copy incomplete for a while. Copies are therefore compared only when no
+        // erasure job is left.
         if (!isMore && jobs.length === 0) {
           copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
         }

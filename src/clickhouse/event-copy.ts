@@ -28,8 +28,8 @@ interface Erasing {
 }
 
 /**
- * Opens the copy for which the setting `warehouse` gives an address. Returns null without the setting. `onNews` is
- * called when `takeNews` has something to return.
+ * Creates the `EventCopy` for the ClickHouse database in the setting `warehouse`. Returns null without this setting.
+ * `onNews` is called when `takeNews` has something to return.
  */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },

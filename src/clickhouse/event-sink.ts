@@ -123,8 +123,8 @@ export class EventSink {
 
   /** Adds the rows of a project to the next insert. Returns the sequence number up to which they were added. */
   #gather(projectId: number, confirmed: number, last: number): number {
-    // The rows of an insert must not span more sequence numbers than this. After an interrupted insert, exactly this
-    // number of sequence numbers is sent again.
+    // An insert may span at most this many sequence numbers, because after an interrupted insert, exactly this many are
+    // sent again.
     const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
     let through = confirmed
     let bytes = 0
@@ -163,8 +163,8 @@ export class EventSink {
   }
 
   /**
-   * Returns true if the newest rows in ClickHouse are events of this store. They may come from another store, or from
-   * this store before it was restored from a backup.
+   * Returns true if the newest rows in ClickHouse are events of this store. Returns false if the rows come from another
+   * store, or from this store before it was restored from a backup.
    */
   async #isOurs(projectId: number, there: number): Promise<boolean> {
     const after = Math.max(0, there - WITNESS_ROWS)

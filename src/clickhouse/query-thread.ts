@@ -24,5 +24,5 @@ function serve({ address, port, flag }: QueryThreadData): void {
   })
 }
 
-// blocking-client.ts passes `workerData` when it starts the thread.
+// The cast is right: blocking-client.ts passes this object as `workerData` when it starts the thread.
 serve(workerData as QueryThreadData)

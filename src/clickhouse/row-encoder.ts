@@ -91,8 +91,8 @@ export class RowEncoder {
   }
 
   /**
-   * Returns what the function `monthOf` returns. It computes the month only if one of the two days differs from that of
-   * the previous row.
+   * Returns `monthOf(timeMs, arrivedMs)`. It calls `monthOf` only if one of the two days differs from that of the
+   * previous row.
    */
   #monthOf(timeMs: number, arrivedMs: number): number {
     const day = Math.floor(timeMs / DAY_MS)

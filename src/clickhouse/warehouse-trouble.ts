@@ -4,8 +4,8 @@ import { ClickHouse, WarehouseError } from './clickhouse.ts'
 import { LOOK_MS_MAX } from './limits.ts'
 
 /**
- * Asks ClickHouse a trivial question as the user in the address. Returns null if it answers, otherwise the reason why
- * not.
+ * Sends ClickHouse a trivial query as the user in the address. Returns null if ClickHouse answers, otherwise the reason
+ * for the failure.
  */
 export async function warehouseTrouble(address: string): Promise<string | null> {
   const parsed = parseWarehouse(address)

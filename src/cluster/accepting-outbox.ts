@@ -46,7 +46,10 @@ export interface AcceptingOutboxOptions {
   readonly identity: OutboxIdentity
   readonly clock: Clock
   readonly logger: Logger
-  /** Without a majority of brokers: true to refuse events, false to accept them on this disk alone. */
+  /**
+   * What happens without a majority of brokers. True: events are refused. False: they are accepted if this disk has
+   * them.
+   */
   readonly isMajorityNeeded: boolean
   /** The number of replicas that must have stored the events of a block before the outbox drops the block. */
   readonly copies: number
@@ -83,8 +86,8 @@ export class AcceptingOutbox {
   #isSending = false
   #isClosed = false
   /**
-   * The number of the current epoch. A new epoch begins with each incarnation of the stream, and whenever blocks are
-   * given up or sent again. The confirmation of a message from an earlier epoch is ignored.
+   * The number of the current epoch. A new epoch begins with each incarnation of the stream, when an append to the log
+   * fails, and when blocks are sent again. The confirmation of a message from an earlier epoch is ignored.
    */
   #epoch = 0
   /**
@@ -104,8 +107,8 @@ export class AcceptingOutbox {
    */
   readonly #stored = new Map<string, { readonly place: number; readonly atMs: number }>()
   /**
-   * `alone`: the number of commits that were answered without a majority of brokers. The other two count the messages
-   * that the brokers have confirmed, and their bytes.
+   * `alone`: the number of commits that were answered without a majority of brokers. `messages` and `messageBytes`: the
+   * number of messages that the brokers have confirmed, and their bytes.
    */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
@@ -177,7 +180,7 @@ export class AcceptingOutbox {
       this.#queueBytes += bytes
     }
     this.#last = first + blocks.length - 1
-    // Blocks that are being written to disk stay in memory, because they cannot be read from there yet.
+    // Keep the blocks of this append in memory: they are being written to disk, and cannot be read from there yet.
     while (
       this.#queueBytes > OUTBOX_MEMORY_BYTES_MAX &&
       (this.#queue[0]?.number ?? first) < first
@@ -190,8 +193,8 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers. A new run
-   * (outbox-identity.ts) therefore begins, by which the two kinds of blocks can be told apart.
+   * Handles a failed append. Its blocks may already be published, and later blocks will get the same numbers. A new run
+   * (outbox-identity.ts) therefore begins, so that blocks with the same number have different places.
    */
   #giveUp(first: number): void {
     const { identity, log } = this.#options
@@ -352,9 +355,10 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Handles the report of a replica: drops the blocks that enough replicas have stored. If further replicas still make
-   * progress, it waits some time for them. Brokers may lose messages that they have confirmed. A replica that has read
-   * the whole stream then still lacks a block. In this case, the outbox sends the block again.
+   * Handles the report of a replica. Drops the blocks that enough replicas have stored. Blocks that another replica
+   * still lacks are kept, as long as that replica has made progress within `LAGGARD_MS_MAX`. Brokers may lose messages
+   * that they have confirmed. A replica that has read the whole stream then still lacks a block, and the outbox sends
+   * the block again.
    */
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options
@@ -373,8 +377,8 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Returns true if a replica has read the stream beyond the newest confirmed message of this outbox, but lacks some of
-   * its blocks.
+   * Returns true if a replica has processed the stream at least up to the newest confirmed message of this outbox, but
+   * lacks blocks of this outbox.
    */
   #lacks({ position, waiting }: NodeReport, through: number): boolean {
     const { incarnation, sequence } = this.#ackedAt

@@ -139,8 +139,8 @@ export function readHead(message: Buffer): MessageHead {
 }
 
 /**
- * Returns the blocks of a message, sealed, in the order of its head. Throws RangeError if the lengths do not match, and
- * the errors of zlib.
+ * Returns the blocks of a message, each with its checksum, in the order of the head. Throws RangeError if the lengths
+ * do not match, and the errors of zlib.
  */
 export function readBlocks(message: Buffer): readonly Buffer[] {
   const { blocks } = readHead(message)

@@ -42,14 +42,14 @@ const ANNOUNCE_AGAIN_MS = 2000
 /** What a node needs from the daemon around it. */
 export interface ClusterNodeOptions {
   readonly settings: Settings
-  /** The channel by which the processing thread receives the shared log. */
+  /** The name of the channel by which the processing thread receives the shared log. */
   readonly channel: string
   readonly page: MetricPage
   /** The threads of this daemon: they carry out calls, and append to the log of the outbox. */
   readonly pool: Pick<WorkerPool, 'append' | 'run' | 'queries'>
   /** Gives access to the flag snapshots, and to the stored persons and groups that flag decisions need. */
   readonly flags: () => Pick<FlagService, 'snapshots' | 'stored'>
-  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
+  /** Starts the next processing run at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
   /** Called with the outcome of a command that another machine has carried out. */
   readonly onOutcome: (outcome: CommandOutcome) => void
@@ -57,7 +57,7 @@ export interface ClusterNodeOptions {
   readonly onBlock: (number: number, bytes: number, events: number) => void
   /** The partitions of projects, and the name of the cluster's warehouse. */
   readonly directory: Pick<ProjectDirectory, 'partitionOf' | 'partitions' | 'warehouse'>
-  /** The copy of events to ClickHouse on this machine, or null if another machine or none makes it. */
+  /** The copy of events to ClickHouse on this machine, or null if this machine does not copy events. */
   readonly copy: { readonly troubles: readonly string[] } | null
   readonly commits: CommitOptions
 }
@@ -82,8 +82,8 @@ export class ClusterNode {
   readonly #older: OlderMachines
   #announcedAtMs = 0
   /**
-   * Used to decide whether this replica is up to date. `seen` is the last sequence number of the stream at the time of
-   * the last check, and `atMs` the last time at which the replica had processed everything up to there.
+   * `seen`: the last sequence number of the stream at the last check. `atMs`: the last time at which this replica had
+   * stored everything up to `seen`. Both are used to decide whether this replica is up to date.
    */
   #current = { seen: Number.POSITIVE_INFINITY, atMs: Number.NEGATIVE_INFINITY }
   readonly #timer: NodeJS.Timeout
@@ -196,8 +196,9 @@ export class ClusterNode {
   }
 
   /**
-   * True if another machine copies events to the warehouse. That machine also erases these copies, and only then writes
-   * to the log that an erasure is done. Only events of partition 0 are copied.
+   * True if this machine stores partition 0, and another machine copies its events to the warehouse. Events of other
+   * partitions are not copied. The other machine also erases the copies, and only then writes to the log that an
+   * erasure is done.
    */
   get isSaidElsewhere(): boolean {
     const { copy, directory } = this.#options

@@ -6,8 +6,8 @@
  *
  * From time to time, a machine adds the whole catalogue to the stream and deletes the older messages. A machine that is
  * new, or was away for long, starts with the newest whole catalogue. The stream is empty if the cluster is new, or if
- * the brokers have lost everything. The first machine then writes its catalogue to the stream. If another machine has a
- * newer catalogue, that one replaces it, but only until the first change was made.
+ * the brokers have lost everything. The first machine then writes its catalogue to the stream. Until the first change
+ * is made, another machine with a newer catalogue may replace this first catalogue.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, type ServiceError } from '../base/errors.ts'
@@ -64,7 +64,10 @@ export interface ControlStateOptions {
    * filled.
    */
   readonly onEmpty?: () => void
-  /** True for a command. It neither starts the stream nor deletes older messages; the daemon of this machine does. */
+  /**
+   * True for a command, which neither starts the stream nor deletes older messages. The daemon of this machine does
+   * both.
+   */
   readonly isGuest?: boolean
 }
 
@@ -80,7 +83,8 @@ interface Pending {
 }
 
 /**
- * Collects what is needed to begin with a whole catalogue. It exists while the copy cannot continue from its own state.
+ * Collects what is needed to continue from a whole catalogue in the stream. It exists while the copy itself cannot be
+ * continued with further write sets.
  */
 interface Beginning {
   /** The write sets that were read since the last gap in the stream. They are applied after the whole catalogue. */
@@ -210,8 +214,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * Sends a write set again and again until it is known whether it was accepted. It was accepted if the message with
-   * the expected sequence number is this set, and not if it is another message.
+   * Sends a write set again and again until its outcome is known, or until `deadline`. The set was accepted if the
+   * message with the expected sequence number is this set. Another message there means that another change came first.
    */
   async #send({ place, changes, local }: Proposal, deadline: number): Promise<Outcome> {
     const { stream } = this.#options
@@ -247,7 +251,7 @@ export class ControlState implements ChangeLog {
     pending?.resolve(outcome)
   }
 
-  /** Applies a message that this node has published. It does not wait until the message arrives through the stream. */
+  /** Applies a message that this node has published, without waiting until the message arrives through the stream. */
   #takeOwn(message: StreamMessage, incarnation: string): Promise<void> {
     return this.#queue(async () => {
       if (incarnation === this.#read.incarnation) await this.#take(message, incarnation)
@@ -263,7 +267,7 @@ export class ControlState implements ChangeLog {
     return this.#taking
   }
 
-  /** Stops following. `advice` tells the operator what to do, unless `trouble` says it. */
+  /** Stops following the stream. `advice` tells the operator what to do. It is '' if `trouble` already says that. */
   #stop(
     trouble: string,
     cause: unknown,

@@ -62,8 +62,8 @@ export interface EdgeDefinitionsOptions {
   readonly fetch: (partition: number, projects: readonly number[]) => Promise<ProjectDefinitions>
   readonly partitionOf: (projectId: number) => number
   /**
-   * Returns true while some partition has no replica that answers. Definitions are then fetched more often, because the
-   * first answer shows that a replica can be reached again.
+   * Returns true while some partition has no replica that answers. Definitions are then fetched more often: the first
+   * successful fetch shows that a replica can be reached again.
    */
   readonly isDoubtful: () => boolean
   /** Called with the projects whose definitions have changed. */

@@ -48,7 +48,7 @@ export interface EdgeOptions {
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
   /** The partition that this machine stores, or null. */
   readonly held: number | null
-  /** Returns the partition of a project, or for null the partition that handles requests without a project. */
+  /** Returns the partition of a project. For null, returns the partition that handles requests without a project. */
   readonly partitionOf: (projectId: number | null) => number
   /** Returns the number of the newest change of the catalogue on this machine. */
   readonly control: () => number

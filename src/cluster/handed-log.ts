@@ -29,7 +29,7 @@ export interface HandedMessage {
 export const BEGIN = 'begin'
 /**
  * The reply to `BEGIN`. After it, all waiting messages are sent again, in order. Messages that arrive before it are
- * ignored, because they may have gaps.
+ * ignored, because other messages before them may be missing.
  */
 export const BEGUN = 'begun'
 
@@ -39,8 +39,8 @@ interface WaitingBlock {
   readonly place: number
   readonly incarnation: string
   /**
-   * The sequence number of the message with this block. Once the block is stored, the stream need not be read again up
-   * to there.
+   * The sequence number of the message with this block. After the block is stored, messages up to this one need not be
+   * read from the stream again.
    */
   readonly sequence: number
 }
@@ -76,7 +76,7 @@ export class HandedLog implements LogReader {
    */
   refresh(): void {
     for (;;) {
-      // Node accepts a BroadcastChannel here, but its types only allow a MessagePort.
+      // The cast is right: Node accepts a BroadcastChannel here, although its types only allow a MessagePort.
       const received = receiveMessageOnPort(this.#channel as unknown as MessagePort)
       if (received === undefined) return
       this.#add(received.message)

@@ -85,7 +85,7 @@ export class HolderLink {
   #questions = 0
   #bytes = 0
   #lastNumber = 0
-  /** The partitions of which no holder answers. For each of them, the time since which this is so. */
+  /** For each partition of which no holder answers: the time since which no holder has answered. */
   readonly nobodySinceMs = new Map<number, number>()
   #isClosed = false
   /** `asked`: the number of requests. `unanswered`: the number of those that got no answer, for whatever reason. */

@@ -103,7 +103,7 @@ class OwnMemory extends DefaultDeserializer {
       const { buffer, byteOffset, byteLength } = view
       return new DataView(buffer.slice(byteOffset, byteOffset + byteLength))
     }
-    // All typed arrays have the same `slice`, which returns an array of the same type.
+    // The cast is right: all typed arrays share the method `slice`, which returns an array of the same type.
     return ArrayBuffer.isView(view) ? Uint8Array.prototype.slice.call(view as Uint8Array) : view
   }
 }

@@ -48,11 +48,11 @@ export interface HolderServiceOptions {
   readonly stored: () => DecisionSourceReader
   /** Returns the number of the newest catalogue change that this machine has applied. */
   readonly control: () => number
-  /** Makes the processing thread start at once, because a request waits for the results of blocks in the log. */
+  /** Starts the next processing run at once, because a request waits for the results of blocks in the log. */
   readonly hurry: () => void
 }
 
-/** The outcome of a command, and the number of the last block that was processed when it became known. */
+/** The outcome of a command, and the number of the last block of the processing run that carried out the command. */
 export interface KnownOutcome {
   readonly outcome: CommandOutcome
   readonly position: number

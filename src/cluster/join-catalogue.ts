@@ -39,8 +39,8 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const name = warehouse === null ? null : warehouseName(warehouse)
   if (name === null || (await SHARED_CATALOGUE.warehouse(dataDir)) === name) return isKept
   const note = () => shareChange(dataDir, () => SHARED_CATALOGUE.warehouse(dataDir, name), servers)
-  // The name of the warehouse is stored before anything is copied, so that from now on receipts of erasures wait for
-  // this machine. It is tried up to three times, because the brokers may be electing a leader.
+  // Store the name of the warehouse before anything is copied, so that from now on receipts of erasures wait for this
+  // machine. Make up to three attempts, because the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
   const how = 'first run `tenrec cluster forget-warehouse` on one of its machines'

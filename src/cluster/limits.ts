@@ -30,7 +30,7 @@ export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
 export const LAGGARD_MS_MAX = 300_000
 /**
  * The largest number of runs of an outbox. A run begins when the outbox is opened, and when a write to its log fails.
- * The numbers that identify its blocks have no room for more runs. Beyond it, the start fails with a reference to
+ * The numbers that identify its blocks cannot represent more runs. Beyond it, the start fails with a reference to
  * docs/CLUSTER.md.
  * @user Cluster and ClickHouse
  */

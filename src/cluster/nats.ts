@@ -66,8 +66,8 @@ const LOOK_MS = 1000
  */
 const MISSING_MS = 1000
 /**
- * The number of checks in which the brokers are made to store the list of streams, after a stream was created; see
- * `#note`. Brokers store the list at most every two seconds, so one attempt may not be enough.
+ * After a stream was created, each of this number of checks makes the brokers store the list of streams; see `#note`.
+ * Brokers store the list at most every two seconds, so one attempt may not be enough.
  */
 const NOTED_TIMES = 3
 /** The longest time, in milliseconds, that closing a connection may take. */
@@ -185,7 +185,7 @@ export class NatsBrokers implements Announcements, Messages {
     this.#isClosed = true
     this.#isConnected = false
     for (const stream of this.#streams.values()) await stream.close()
-    // Do not wait longer than this: the client may be waiting for a broker that is gone.
+    // Wait at most `CLOSE_MS`: the client may be waiting for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
     this.#link = null
   }
@@ -202,7 +202,8 @@ export class NatsBrokers implements Announcements, Messages {
           maxPingOut: 2,
         })
         if (this.#isClosed) return await connection.close()
-        // `checkAPI` would ask the brokers whether JetStream works, and would fail without a majority of them.
+        // With `checkAPI`, the client would ask the brokers whether JetStream works, and fail without a majority of
+        // them.
         const manager = await jetstreamManager(connection, { checkAPI: false })
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
@@ -323,7 +324,7 @@ class NatsStream implements SharedStream {
     return this.#stateOf(await this.#info())
   }
 
-  /** Returns the same as `state`. But it never creates the stream, and returns null without a connection. */
+  /** Returns the state of the stream, or null without a connection. Unlike `state`, it never creates the stream. */
   async known(): Promise<StreamState | null> {
     const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
     return info === undefined ? null : this.#stateOf(info)
@@ -366,8 +367,9 @@ class NatsStream implements SharedStream {
       const { sequence: before } = this.#taken
       const { created, state } = await this.#info()
       this.seen = state.last_seq
-      // If the stream ends before the position of this node, the client would wait for messages that do not come. Only
-      // two such checks in a row count, because a former leader of the brokers may once report an old end.
+      // If the stream ends before the position of this node, the client would wait for messages that do not come. The
+      // node then subscribes again, but only after two such checks in a row: a former leader of the brokers may report
+      // an old end once.
       const isCutAgain = this.#isCut && before > state.last_seq
       this.#isCut = before > state.last_seq
       const { sequence, atMs, isBusy } = this.#taken

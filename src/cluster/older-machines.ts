@@ -12,7 +12,7 @@ import type { NodeReport } from './shared-stream.ts'
  */
 export const EDITION = 2
 
-/** The time, in milliseconds, after which a machine that has not reported again no longer counts. */
+/** A machine counts as running for this time after its last report, in milliseconds. */
 const FORGOTTEN_MS = 60_000
 
 /** Notes the machines whose newest report has an older edition. */

@@ -36,9 +36,9 @@ export interface BoxOptions {
 }
 
 /**
- * Prepares a directory for `enterCluster`. Returns true if it has events or a log of a single machine, which are in no
- * stream. Processes the rest of that log first. Throws `OperatorError` if the brokers have events of other machines, or
- * if no majority of the brokers answers within a minute.
+ * Prepares a directory for `enterCluster`. If it has events or a log of a single machine, which are in no stream,
+ * processes the rest of the log and returns true. Throws `OperatorError` if the brokers have events of other machines,
+ * or if no majority of the brokers answers within a minute.
  */
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
@@ -93,7 +93,8 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
   }
   writeOrigin(dataDir, null)
   rmSync(left, { recursive: true, force: true })
-  // This must be the last step: as long as the catalogue is shared, the next start tries to leave again.
+  // This must be the last step. If an earlier step is interrupted, the catalogue is still shared, and the next start
+  // therefore tries to leave the cluster again.
   await SHARED_CATALOGUE.leave(dataDir)
 }
 
@@ -174,8 +175,8 @@ async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const log = new LogReader({ dataDir: outbox })
   const appender = new LogAppender({ dataDir, processed: position })
   try {
-    // The number of blocks that an interrupted attempt has already appended: the log then goes beyond the processed
-    // position by this number. Otherwise it is 0.
+    // The number of blocks that an interrupted attempt has already appended: those of the log after the processed
+    // position. It is 0 without such an attempt.
     let known = appender.append([], 0) - position
     let blocks: Buffer[] = []
     let bytes = 0

@@ -43,7 +43,7 @@ export class OutboxIdentity {
 
   /**
    * Begins a run with the block `firstNumber`. The run is on disk when the call returns. `firstKept` is the number of
-   * the oldest block in the log; runs that ended before it are removed.
+   * the oldest block in the log. Runs that ended before this block are removed.
    */
   beginRun(firstNumber: number, firstKept: number): void {
     const [last = 0] = this.#kept.runs.at(-1) ?? []
@@ -61,9 +61,9 @@ export class OutboxIdentity {
   }
 
   /**
-   * Returns the number of the block in this outbox's log up to which a replica has stored all blocks. `place` is the
-   * place (block-message.ts) that the replica has reported. An earlier run may have published blocks that the log has
-   * lost. Their numbers do not count, because other blocks have these numbers now.
+   * Returns the block number up to which a replica has stored all blocks of this outbox's log. `place` is the place
+   * (block-message.ts) that the replica has reported. An earlier run may have published blocks that the log has lost.
+   * Such blocks do not count, because later blocks have their numbers now.
    */
   numberThrough(place: number): number {
     const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []

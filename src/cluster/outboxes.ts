@@ -22,8 +22,8 @@ import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 /**
- * Accepted events count against the fair share of their sender until they are processed. Reports of replicas show when
- * that is. If too few replicas report, events count as processed after this fraction of the lag limit.
+ * Accepted events count against the fair share of their sender until replicas report that the events are processed. If
+ * too few replicas report, events count as processed after this fraction of the lag limit.
  */
 const CHARGED_PART = 1 / 3
 

@@ -52,7 +52,7 @@ export class ReplicaFeed {
    */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
-  /** The edges of which blocks are missing. For each of them, a sentence about the missing blocks. */
+  /** For each edge of which blocks are missing: a sentence about the missing blocks. */
   readonly #lacking = new Map<string, string>()
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
@@ -138,9 +138,9 @@ export class ReplicaFeed {
       this.#lack(edge, numberOf(after), numberOf(first.place))
       const isLost =
         this.position.incarnation === incarnation && sequence <= this.position.sequence + 1
-      // If the brokers have lost messages, the edge sends them again, so the replica waits for them. But messages that
-      // the stream has removed because of their age, or that are older than this replica, never come again. The replica
-      // then stops.
+      // If the brokers have lost messages, the edge sends them again, so the replica waits for them. Messages that the
+      // stream has removed because of their age, or from before this replica existed, never come again, so the replica
+      // stops.
       if (!isLost || after === 0) this.#trouble = this.trouble
       else this.position = { incarnation, sequence }
       return
@@ -168,8 +168,8 @@ export class ReplicaFeed {
   }
 
   /**
-   * Records that blocks of an edge are missing. If the brokers have lost them, the edge sends them again, as long as
-   * its outbox has them.
+   * Records that blocks of an edge are missing. If the brokers have lost these blocks, the edge sends them again, as
+   * long as its outbox has them.
    */
   #lack(edge: string, has: number, comes: number): void {
     if (this.#lacking.has(edge)) return

@@ -17,8 +17,8 @@ const PREPARE_MS = 600_000
 const AGAIN_SOON_MS = 5000
 const DAY_MS = 86_400_000
 /**
- * The days for which salts are prepared, as offsets from today. A day is *open* while it is today in some time zone, or
- * while its events may still arrive. Only these days can be open today or tomorrow.
+ * The days for which salts are prepared, as offsets from today: all days that can be open today or tomorrow. A day is
+ * *open* while it is today in some time zone, or while its events may still arrive.
  */
 const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
 

@@ -26,7 +26,10 @@ export interface StreamListener {
   take(message: StreamMessage, incarnation: string): Promise<void> | void
 }
 
-/** Says that a message was not added to the stream, because another message was added after `expected` first. */
+/**
+ * Says that a message was not added to the stream, because the stream already has a message after the sequence number
+ * `expected`.
+ */
 export class OvertakenError extends Error {}
 
 /** A stream, as one process sees it. The object exists from the start, with or without brokers. */
@@ -34,8 +37,8 @@ export interface SharedStream {
   /** The current incarnation of the stream, or '' while it is unknown. */
   readonly incarnation: string
   /**
-   * The newest sequence number in the stream at the last check. A check is made every second; before the first one, it
-   * is 0.
+   * The newest sequence number in the stream at the last check, or 0 before the first check. A check is made every
+   * second.
    */
   readonly seen: number
   /**
@@ -82,8 +85,8 @@ export interface NodeReport {
   readonly replica: string
   readonly host: string
   /**
-   * The edition of the data that the machine can read (older-machines.ts). Machines of older versions do not send it;
-   * it then counts as 0.
+   * The edition of the data that the machine can read (older-machines.ts). An older machine that does not send its
+   * edition has edition 0.
    */
   readonly edition?: number
   /** The position of the replica in the event stream. Before it has started: '' and 0. */
@@ -95,8 +98,8 @@ export interface NodeReport {
   /** The number of the newest catalogue change that the machine has applied. -1: none. */
   readonly control: number
   /**
-   * `warehouse` is the name of the cluster's warehouse, or null. If it is set, the receipts of erasures wait for the
-   * warehouse. `isCopying` is true if this machine copies events to it.
+   * `warehouse`: the name of the cluster's warehouse, or null. With a warehouse, the receipts of erasures wait until
+   * the warehouse has erased the events, too. `isCopying`: whether this machine copies events to the warehouse.
    */
   readonly warehouse: string | null
   readonly isCopying: boolean
@@ -131,8 +134,8 @@ export interface Messages {
   send(subject: string, data: Uint8Array, answerTo?: string): boolean
   /**
    * Listens to a subject until the returned function is called. If `group` is given, only one listener of the group
-   * gets each message. `data` is null if a message was sent with a subject for its answer, and nobody listens to the
-   * subject of the message.
+   * gets each message. On a subject for answers, `data` is null if nobody listens to the subject to which the request
+   * was sent.
    */
   listen(
     subject: string,

@@ -12,7 +12,8 @@ export async function checkWarehouse(settings: Settings): Promise<readonly Findi
   if (warehouse === null) return []
   const trouble = await warehouseTrouble(warehouse)
   if (trouble === null) return [fine(CHECK, 'ClickHouse answers.')]
-  // The properties of old events are only in the warehouse, so the store needs it.
+  // With `warehouseKeepDays`, the properties of old events are only in the warehouse. Queries need it then, so this is
+  // a problem and not a warning.
   if (warehouseKeepDays !== null)
     return [
       problem(CHECK, `ClickHouse cannot be used, so queries are answered with 503: ${trouble}`),

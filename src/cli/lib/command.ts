@@ -44,7 +44,9 @@ export interface CommandIo {
   onHangup(listener: () => void): () => void
   /** Calls `listener` once when standard input ends. Absent without standard input. */
   onInputEnd?(listener: () => void): () => void
-  /** Ends the process at once without a message. With `kill`, the process ends even if a thread hangs. */
+  /**
+   * Ends the process at once without a message: with exit code 1, or with SIGKILL, which works even if a thread hangs.
+   */
   exitNow(how: 1 | 'kill'): void
 }
 
@@ -84,8 +86,8 @@ export interface CommandDescription {
   /** Settings whose flags the command accepts. Default: only the data directory. */
   readonly settings?: readonly SettingName[]
   /**
-   * Runs the command. Returns the exit code, or a record or a list of rows; these are printed, and the exit code is 0.
-   * `allCommands` loads every command. Throws `UsageError` and `OperatorError`.
+   * Runs the command. Returns the exit code, or a record or rows. A record or rows are printed, and the exit code is
+   * then 0. `allCommands` loads every command. Throws `UsageError` and `OperatorError`.
    */
   run(
     input: CommandInput,
@@ -131,7 +133,7 @@ export class CommandInput {
   readonly #command: Command
   readonly #values: ReadonlyMap<string, string>
 
-  /** `values` contains the text of each option and setting flag that was given, by its name. */
+  /** `values` maps the name of each option and setting flag that was given to its text. */
   constructor(
     command: Command,
     operands: readonly string[],
@@ -150,7 +152,7 @@ export class CommandInput {
   }
 
   /**
-   * The first operand, or '' if there is none. Operands are the words after the name of the command that are no
+   * The first operand, or '' if there is none. Operands are the words after the name of the command, without the
    * options.
    */
   get operand(): string {
@@ -217,7 +219,10 @@ export class CommandInput {
     return value
   }
 
-  /** Returns the parsed JSON of an option, in which long integers are texts. Throws `UsageError`. */
+  /**
+   * Returns the parsed JSON of an option. Integers beyond 2^53 become texts, as in `parseExactJson`. Throws
+   * `UsageError`.
+   */
   json(name: string): unknown {
     const text = this.text(name)
     if (text === undefined) return undefined
@@ -246,7 +251,7 @@ export class CommandInput {
   /** The data directory. Throws `UsageError`. */
   get dataDir(): string {
     const { dataDir, warehouse } = this.settings()
-    // The command may read events whose columns were moved to the warehouse.
+    // Some columns of old events may be only in the warehouse. This lets the command read them.
     if (warehouse !== null) openColumns(warehouse)
     return dataDir
   }
@@ -287,7 +292,7 @@ export function isSwitch(name: SettingName): boolean {
   return SETTINGS[name].kind.name === 'boolean'
 }
 
-/** The kind of an option: it takes a value, takes none, or turns a boolean setting on or off. */
+/** `valued`: the option takes a value. `plain`: it takes none. `switch`: it turns a boolean setting on or off. */
 type OptionKind = 'valued' | 'plain' | 'switch'
 
 function knownOptions({ options, settings }: Command): ReadonlyMap<string, OptionKind> {

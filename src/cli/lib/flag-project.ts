@@ -41,7 +41,7 @@ function servedProject(client: DaemonClient): FlagProject {
       return objectsOf(flags)
     },
     async plan(flags, sample) {
-      // A daemon of another version answers 404, so the answer has this type.
+      // The cast is right: a daemon of a version without this route answers 404, and `ask` throws.
       return (await client.ask('POST', `${path}plan/`, { flags, sample })) as unknown as PlanAnswer
     },
     async apply(flags, versions) {

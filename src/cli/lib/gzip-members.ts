@@ -1,6 +1,7 @@
 /**
- * Unpacks gzip files. A file may consist of several members (RFC 1952, section 2.2). Node's own decoder discards what it
- * unpacked in the same step if other data follows a member, so this reader finds the end of each member itself.
+ * Unpacks gzip files. A file may consist of several members (RFC 1952, section 2.2). If data that is not gzip follows a
+ * member, Node's own decoder discards what it unpacked in its last step. This reader therefore finds the end of each
+ * member itself.
  */
 import { constants, crc32, createInflateRaw } from 'node:zlib'
 import { OperatorError } from '../../base/errors.ts'
@@ -14,20 +15,22 @@ const FLAG_EXTRA = 0x04
 const FLAG_NAME = 0x08
 const FLAG_COMMENT = 0x10
 const FLAGS_RESERVED = 0xe0
-/** The time of change, the flags of the compression, and the operating system. */
+/** The size of the header fields that are not read: modification time, compression flags and operating system. */
 const IGNORED_HEADER_BYTES = 6
-/** The number of bytes that one step of the decoder unpacks at most. */
+/** The largest number of bytes that the decoder unpacks in one step. */
 const STEP_BYTES = 1024 * 1024
 /**
- * The number of bytes that one step unpacks at most in a member that follows a short one. Files of log programs and of
- * `bgzip` consist of thousands of short members, for which the larger buffer would be wasted.
+ * The same for a member that follows one with fewer bytes than this. Files of log programs and of `bgzip` consist of
+ * thousands of short members, for which the larger buffer would be wasted.
  */
 const SHORT_STEP_BYTES = 64 * 1024
 const RETRY = 'Fetch the file again, and import it with --resume.'
 
 /** A compressed file that is cut short or damaged. */
 export class DamagedFileError extends OperatorError {
-  /** Whether all data before the damage is complete, so that its last line is complete, too. */
+  /**
+   * True if the damage begins directly after a complete member. The last line before the damage is then complete, too.
+   */
   readonly isBetweenMembers: boolean
 
   constructor(message: string, isBetweenMembers = false) {
@@ -37,11 +40,13 @@ export class DamagedFileError extends OperatorError {
 }
 
 /**
- * Yields the unpacked content of a gzip file. `first` is its first chunk and `rest` yields the others. A chunk must stay
- * valid until `rest` is asked for the next one. Holds at most one chunk and two steps of the decoder.
+ * Yields the unpacked content of a gzip file. `first` is its first chunk and `rest` yields the others. A chunk must
+ * stay valid until `rest` is asked for the next one. At most one chunk and the output of two steps of the decoder are
+ * in memory.
  *
- * Rejects with `DamagedFileError` after it has yielded everything before a cut, or before data that is not gzip. Damage
- * inside a member loses up to one step of the decoder. Zero bytes at the end of the file are padding.
+ * Rejects with `DamagedFileError` if the file is cut short, or if data that is not gzip follows a member. Everything
+ * before that point is yielded first. If a member itself is damaged, up to one step of the decoder before the damage is
+ * lost. Zero bytes at the end of the file are padding.
  */
 export async function* unpackGzip(
   path: string,
@@ -104,12 +109,12 @@ async function findMember(input: PackedInput): Promise<boolean> {
 
 /** Yields the unpacked data of one member, and leaves the input directly after it. */
 async function* inflate(input: PackedInput, chunkSize: number): AsyncGenerator<Buffer> {
-  // With this flush, the decoder still returns what it unpacked directly before the end of a file that is cut short.
+  // With this flush mode, the decoder returns even the last data before the end of a file that is cut short.
   const inflater = createInflateRaw({ chunkSize, finishFlush: constants.Z_SYNC_FLUSH })
   let isCut = false
-  /** The bytes of the chunks that the decoder has taken completely. */
+  /** The total size of the chunks that the decoder has read to their end. */
   let takenBytes = 0
-  /** Writes one chunk, then the next one as soon as the decoder and the reader of its output are ready. */
+  /** Writes chunk after chunk to the decoder, each when the decoder and the reader of its output are ready for it. */
   const feed = async (): Promise<void> => {
     try {
       const chunk = await input.unread()
@@ -120,7 +125,7 @@ async function* inflate(input: PackedInput, chunkSize: number): AsyncGenerator<B
         return
       }
       inflater.write(chunk, (error) => {
-        // The member has ended if the decoder leaves a part of the chunk.
+        // If the decoder has not read the whole chunk, the member ends within the chunk.
         if (error != null || inflater.bytesWritten < takenBytes + chunk.length) return
         takenBytes += chunk.length
         input.take(chunk.length)
@@ -163,7 +168,9 @@ class PackedInput {
     this.#rest = rest
   }
 
-  /** Returns the rest of the current chunk, or the next chunk if it is empty. Returns null at the end of the file. */
+  /**
+   * Returns the rest of the current chunk, or the next chunk if nothing is left. Returns null at the end of the file.
+   */
   async unread(): Promise<Buffer | null> {
     while (this.#chunk.length === 0) {
       const next = await this.#rest.next()

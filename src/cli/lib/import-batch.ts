@@ -29,8 +29,8 @@ const ID_KEY = Buffer.from('","distinct_id":"')
 /** The offset of the name in the head of an exported line, which begins with `"uuid":"`, the UUID and `","event":"`. */
 const NAME_OFFSET = '"uuid":"","event":"'.length + 36
 /**
- * A line is parsed if its head has more bytes than this. In a shorter head, neither the name nor the ID can exceed the
- * lengths that the daemon stores.
+ * The largest head of a line that may be copied, in bytes. In such a head, neither the name nor the ID can exceed the
+ * lengths that the daemon stores. A line with a longer head is parsed.
  */
 const COPIED_HEAD_BYTES = 300
 /** The names of events that the daemon never stores. */
@@ -139,8 +139,9 @@ export class ImportBatch {
   }
 
   /**
-   * Returns the end of the part that begins with the event `from` and is as large as a full body. The body may be much
-   * larger than that, because a single line may contain a whole page of events.
+   * Splits a body that is larger than a full one, because a single line contained a whole page of events. Returns the
+   * index after the last event of the part that begins with the event `from`. The part is about as large as a full
+   * body.
    */
   partEnd(from: number): number {
     const { starts } = this.#items
@@ -151,10 +152,7 @@ export class ImportBatch {
     return to
   }
 
-  /**
-   * Returns a smaller body with some events of the body that `prove` returned: from `from` up to, but not including,
-   * `to`.
-   */
+  /** Returns a smaller body with the events `from` to `to - 1` of the body that `prove` returned. */
   part(from: number, to: number): Buffer {
     const { starts, ends } = this.#items
     const events = this.#json.bytes.subarray(starts[from], ends[to - 1])
@@ -163,7 +161,7 @@ export class ImportBatch {
 
   /**
    * Returns the finished body, which is valid until the next `clear`. `scanner` checks that each copied line is one
-   * well-formed event. A line that is not is parsed instead.
+   * well-formed event. A copied line that fails this check is parsed instead.
    */
   prove(scanner: Scanner): Buffer {
     this.#json.writeBytes(TAIL, 0, TAIL.length)
@@ -232,7 +230,7 @@ export class ImportBatch {
     })
   }
 
-  /** Builds the body again, with the lines parsed that are not well-formed on their own. */
+  /** Builds the body again. Parses the copied lines that are not one well-formed event each. */
   #withoutIrregular(scanner: Scanner): Buffer {
     const old = this.#json
     const { starts, ends, lineNumbers, areCopies } = this.#items

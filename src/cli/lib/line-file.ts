@@ -60,7 +60,7 @@ export class LineFile implements LineTarget {
     this.lastId = lastId
   }
 
-  /** Writes a chunk. Rejects with the error of an earlier chunk, too. */
+  /** Starts to write a chunk after the previous chunk is written. Rejects if an earlier chunk could not be written. */
   async write(chunk: JsonBytes): Promise<JsonBytes> {
     await this.#writing
     const next = this.#spare ?? new JsonBytes(chunk.bytes.length)
@@ -102,8 +102,8 @@ export class LineFile implements LineTarget {
     this.#unflushedBytes = 0
     this.#flushing = flushData(this.#descriptor)
       .catch((error: unknown) => {
-        // The kernel reports such an error only once, so it is stored. A later flush would succeed although data is
-        // missing.
+        // The kernel reports a failed flush only once, so the error is stored for `close`. A later flush would succeed
+        // although data is missing.
         this.#failure ??= error instanceof Error ? error : new Error(String(error))
       })
       .finally(() => {

@@ -43,7 +43,7 @@ export class MetricSamples {
     return series.map((text) => text.split(`${name}="`)[1]?.split('"')[0] ?? '')
   }
 
-  /** Returns by how much a counter has grown since an earlier reading. Returns null if it does not exist. */
+  /** Returns by how much a counter has grown since an earlier reading, or null if the counter does not exist. */
   since(earlier: MetricSamples, series: string): number | null {
     const now = this.get(series)
     return now === null ? null : now - (earlier.get(series) ?? 0)

@@ -8,8 +8,9 @@ import type { CommandIo } from './command.ts'
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
 
 /**
- * Prints a record with one line for each value, and rows as a table with a header. If `isJson` is true, it prints JSON
- * lines instead. Names of values are in snake_case and are printed in their order.
+ * Prints a record with one line for each value, or rows as a table with a header. If `isJson` is true, prints one line
+ * of JSON for the record or for each row instead. The names of values are in snake_case, and the values are printed in
+ * the order of the record.
  */
 export function print(io: CommandIo, printed: object, isJson: boolean): void {
   if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
@@ -18,8 +19,8 @@ export function print(io: CommandIo, printed: object, isJson: boolean): void {
 }
 
 /**
- * Prints rows as comma-separated values, after a header with the names of all columns. A column is where its name first
- * appears in the rows.
+ * Prints rows as comma-separated values, after a header with the names of all columns. Columns are in the order in
+ * which their names first appear in the rows.
  */
 export function printCsv(io: CommandIo, rows: readonly object[]): void {
   const cells = rows.map(flatRow)

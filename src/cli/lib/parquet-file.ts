@@ -6,7 +6,7 @@ import type { parquetWriteRows as WriteRows } from 'hyparquet-writer'
 import { VERSION } from '../../base/version.ts'
 import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 
-/** The number of rows in a row group, which is completely in memory. */
+/** The number of rows in a row group. A whole row group is in memory before it is written. */
 const GROUP_ROWS = 50_000
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const

@@ -6,13 +6,13 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { machineMemoryBytes } from '../../base/memory/machine-memory.ts'
 import type { CommandIo } from './command.ts'
 
-/** Interrupts that follow each other within this time count as one, in milliseconds. */
+/** The time, in milliseconds, for which further interrupts are ignored after one that counted. */
 const ECHO_MS = 500
 
 /** Creates the `CommandIo` of this process. */
 export function createProcessIo(): CommandIo {
-  // A program that reads the output may end early (`tenrec event list | head`), which is not a failure. A daemon then
-  // runs on without its output.
+  // A program that reads the output may end early (`tenrec event list | head`). That is not a failure: a command then
+  // ends with exit code 0, and a daemon runs on without its output.
   let isDaemon = false
   process.stdout.on('error', (error: Error) => {
     if (isDaemon) return
@@ -45,7 +45,7 @@ export function createProcessIo(): CommandIo {
       const { stdin } = process
       stdin.once('close', listener)
       stdin.once('end', listener)
-      // The content of the input is ignored. It is read only because otherwise its end would not be noticed.
+      // The input is read, and its content ignored, because Node reports the end of the input only while it is read.
       stdin.resume()
       return () => {
         stdin.off('close', listener)
@@ -78,8 +78,8 @@ export function exitWhenWritten(exitCode: number): void {
 }
 
 /**
- * Returns a listener that ignores repeated signals. Under `npm start`, one Ctrl-C arrives twice: from the terminal and
- * from npm. The second one must not count as a second signal, which would stop the process at once.
+ * Returns a listener that ignores repeated interrupts. Under `npm start`, one Ctrl-C arrives twice: from the terminal
+ * and from npm. If both counted, the second would stop the process at once.
  */
 function withoutEchoes(listener: () => void): (name: NodeJS.Signals) => void {
   let interruptedAtMs = Number.NEGATIVE_INFINITY

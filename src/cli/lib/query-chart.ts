@@ -5,7 +5,7 @@ import type { CommandInput } from './command.ts'
 
 const COLUMNS_DEFAULT = 80
 const BAR_COLUMNS_MIN = 10
-/** Characters that fill no, one, two and up to seven eighths of a column of the terminal. */
+/** The character at index n fills n eighths of a column of the terminal. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const
 
@@ -35,7 +35,7 @@ export function heights(shares: readonly number[]): string {
   return text
 }
 
-/** Adds bars for a column to rows, if the rows are printed on a terminal and have the column. */
+/** Adds a bar for the value in `column` to each row, if the rows are printed on a terminal and have this column. */
 export function withBars(
   { io, isJson }: CommandInput,
   rows: readonly JsonObject[],

@@ -103,9 +103,9 @@ export class QueryClient {
   }
 
   /**
-   * Warns about event names that never occurred, because a mistyped name would otherwise look like a week without
-   * events. `missed` lists the events that nobody had. By default, these are all events of the query. Returns the exit
-   * code, 0.
+   * Warns about event names that never occurred. Otherwise, a mistyped name would look like a week without events.
+   * `missed` lists the events without any result, by default all events of the query. Only these are checked. Returns
+   * the exit code, 0.
    */
   async finish(
     missed: readonly string[] = [...this.#input.operands, this.#input.text('returning') ?? '*'],

@@ -1,8 +1,7 @@
 /**
- * Converts tables of Umami to lines of an import. A table is CSV with a header, or one JSON object per line. There is
- * one output line for each line of the file, so that line numbers stay the same. The output line is empty for the
- * header and for lines that are left out. If a record has several lines, all of its output lines except the first one
- * are empty.
+ * Converts tables of Umami to lines of an import. A table is CSV with a header, or one JSON object per line. The output
+ * has as many lines as the file, so that line numbers stay the same. It has empty lines for the header, for records
+ * that are left out, and for the second and further lines of a record.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -54,7 +53,10 @@ export async function* umamiLines(
   }
 }
 
-/** Reads a file with the table `event_data`. Rejects like `umamiLines`, and if there are too many values. */
+/**
+ * Reads a file with the table `event_data`. Rejects with `OperatorError` for another table, and if there are more than
+ * `IMPORT_EVENT_DATA_MAX` values.
+ */
 export async function readUmamiEventData(
   blocks: LineBlocks,
   path: string,
@@ -113,7 +115,7 @@ async function* rowsOf(
   let columns: readonly string[] | null = null
   let isJson: boolean | null = null
   let line = 0
-  /** False if a block since the start of the current record is not in UTF-8. */
+  /** True if all blocks since the start of the current record are in UTF-8. */
   let isRecordUtf = true
   const takeRecords = (chunk: string, isChunkUtf: boolean, isLast: boolean): readonly FileRow[] => {
     const rows: FileRow[] = []
@@ -127,8 +129,8 @@ async function* rowsOf(
       const isRow = columns !== null && fault === null && cells.length > 1
       const row = columns !== null && isRow ? rowOfCells(columns, cells) : null
       const { line, lineCount } = record
-      // The last part of the table begins with a record without an end (a line break or a closing quote), so the file
-      // may have been cut there.
+      // When `isLast` is true, the first record has no end (a line break or a closing quote), so the file may have been
+      // cut in this record.
       rows.push({ row, line, lineCount, isCut: isLast })
       columns ??= checkedColumns(cells, path, needed)
     }

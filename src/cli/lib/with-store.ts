@@ -59,8 +59,8 @@ export async function projectOf(
 
 /**
  * Changes users, projects, keys or roles, in one transaction with the audit log entry of the command. `about` returns
- * the project and the object of the entry; by default, the entry has no project, and its object is the first word after
- * the command. Throws the errors of `withStore`.
+ * the project and the object for this entry. By default, the entry has no project, and the first operand of the command
+ * as its object. Throws the errors of `withStore`.
  */
 export function changeOrganization<T>(
   input: CommandInput,

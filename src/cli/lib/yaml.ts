@@ -9,8 +9,8 @@ import { YAML_ALIASES_MAX } from '../limits.ts'
 export async function parseYaml(text: string, source: string): Promise<unknown> {
   const { parse } = await import('yaml')
   try {
-    // A short file with many aliases may stand for a very large value, so their number is limited. Warnings would be
-    // written to the terminal.
+    // A short file with many aliases may stand for a very large value, so the number of aliases is limited. The log
+    // level keeps warnings off the terminal.
     const options = {
       maxAliasCount: YAML_ALIASES_MAX,
       logLevel: 'error',

@@ -16,24 +16,24 @@ const KILL_MOMENTS = ['at_random', 'after_an_answer', 'while_stopping', 'while_s
 /** One of `KILL_MOMENTS`. */
 export type KillMoment = (typeof KILL_MOMENTS)[number]
 
-/** For some moments, the percentage of all kills. The other kills are at random. */
+/** The percentage of all kills that happen at each of these moments. The other kills are at random. */
 const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['after_an_answer', 35],
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
 /**
- * The fraction of the rounds in which at least one answer must arrive before the kill. In the others, the kill may come
- * before anything is acknowledged.
+ * The fraction of the rounds under load that wait for at least one answer before the kill. In the other rounds, the
+ * kill may come before any event is acknowledged.
  */
 const ANSWERED_PART = 0.85
 /** The shortest time under load before a kill, in milliseconds. */
 const RUN_MS_MIN = 20
-/** While a daemon stops, it is killed after at most this time, in milliseconds. */
+/** The longest time between SIGTERM and the kill of a daemon that stops, in milliseconds. */
 const STOPPING_LATEST_MS = 100
 /**
- * While a daemon starts, it is killed after at least this time, in milliseconds, and at most after the time that its
- * last start took or `STARTING_LATEST_MS`.
+ * The shortest time between the start of a daemon and its kill while it starts, in milliseconds. The longest time is
+ * the duration of the last start, but at most `STARTING_LATEST_MS`.
  */
 const STARTING_EARLIEST_MS = 20
 const STARTING_LATEST_MS = 2000
@@ -94,8 +94,8 @@ class KillRounds {
   readonly ledger: ProofLedger
   readonly #plan: KillPlan
   /**
-   * The random numbers for the kills. The load uses other random numbers, because how many it needs depends on the
-   * machine.
+   * The random numbers for the kills. The load uses other ones: how many it uses depends on the speed of the machine,
+   * and this must not change the kills.
    */
   readonly #random: Random
   readonly #loadRandom: Random

@@ -100,8 +100,8 @@ export class ProofLoad {
 }
 
 /**
- * Sends all unanswered events again and also, like a client that missed the answer, a fraction of the acknowledged
- * events. Resolves when all of them are answered. The ledger records which events are acknowledged. Events that are
+ * Sends all unanswered events again, and also a fraction of the acknowledged events, as a client does that has missed
+ * the answer. Resolves when all of them are answered. The ledger records which events are acknowledged. Events that are
  * refused stay unknown.
  */
 export async function settle(options: LoadOptions, repeatedPart: number): Promise<void> {

@@ -70,7 +70,7 @@ export function verdictOf({ lost, doubled, altered, inventedCount }: KillOutcome
   return faults === 0 ? 'passed' : 'failed'
 }
 
-/** Returns the UUIDs of some lost, doubled and altered events. Returns nothing if there are none. */
+/** Returns the UUIDs of some lost, doubled and altered events. A kind without events is left out. */
 function examplesOf({ lost, doubled, altered }: KillOutcome) {
   const examples = (name: string, uuids: readonly string[]) =>
     uuids.length === 0 ? {} : { [name]: uuids.slice(0, PROOF_EXAMPLES_MAX) }
