@@ -393,7 +393,8 @@ class RunningDaemon implements Daemon {
     this.#addRoutes()
     // The log is opened now, so that the first request does not have to wait for it.
     await (this.#cluster?.start() ?? this.#openLog())
-    this.#loop.start()
+    // In a cluster, processing does not read the files of the log.
+    this.#loop.start(this.#cluster === null ? this.#parts.dataDir.waitingEvents : 0)
     this.#copy?.start()
     // The daemon starts to listen only now. The first client then finds the events that were accepted before the start.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)

@@ -30,17 +30,26 @@ class World {
   /** The time of the loop. Its timers use the time of the machine. */
   nowMs = 0
   readonly results: ProcessResult[] = []
+  /** The number of events that waited after each of these results. */
+  readonly waiting: number[] = []
   readonly loop: ProcessingLoop
   readonly #appender: LogAppender
   #uuids = 0
 
-  constructor(t: Test, lagMsMax = 10_000, begin = (_world: World): void => {}) {
+  /** With `commitEvents`, each processing run makes one commit of about this number of events. */
+  constructor(
+    t: Test,
+    lagMsMax = 10_000,
+    begin = (_world: World): void => {},
+    commitEvents?: number,
+  ) {
     const dataDir = t.testdir()
     this.#appender = new EmbeddedLog({ dataDir, processed: 0 })
     begin(this)
-    const processor = openProcessor(threadSettings(dataDir), (error) => t.error(error))
+    const onDamage = (error: Error): void => void t.error(error)
+    const processor = openProcessor(threadSettings(dataDir), onDamage, { commitEvents })
     const run = async (_name: string, [task]: readonly [ProcessTask]): Promise<ProcessResult> =>
-      processor.run(task.budgetMs, task.isDiskShort, task.commitEventsMin)
+      processor.run(task.budgetMs, task.isDiskShort, commitEvents ?? task.commitEventsMin)
     const world = this
     this.loop = new ProcessingLoop({
       // The only method of the pool that the loop calls.
@@ -53,7 +62,10 @@ class World {
         },
       },
       lagMsMax,
-      onResult: (result) => this.results.push(result),
+      onResult: (result) => {
+        this.results.push(result)
+        this.waiting.push(this.loop.waitingEvents)
+      },
       onFailure: (cause) => t.error(cause),
     })
     t.teardown(async () => {
@@ -137,7 +149,7 @@ t.test('while the main thread is busy, the events of a second are one commit', a
   world.nowMs = YIELD_MS_MAX - 1
   await looks()
   t.equal(world.stored, 0, 'nothing is processed before')
-  t.equal(world.loop.backlogEvents, 200)
+  t.equal(world.loop.waitingEvents, 200)
   world.nowMs = YIELD_MS_MAX
   await world.until(200)
   t.equal(world.stored, 200)
@@ -159,7 +171,7 @@ t.test('many consecutive events are one commit while the main thread is quiet', 
   const startMs = performance.now()
   // The time of the loop advances with each block, so that a check always sees new data.
   while (performance.now() - startMs < 2 * LOOKS_MS) {
-    await world.send(world.loop.backlogEvents < 1000 ? 100 : 1)
+    await world.send(world.loop.waitingEvents < 1000 ? 100 : 1)
     world.nowMs += 5
   }
   t.equal(world.stored, 0, 'events are gathered as long as they arrive')
@@ -302,6 +314,29 @@ t.test('blocks of an earlier run are processed immediately, and refuse no reques
   await world.send(1)
   t.notOk(world.loop.isBehind)
   t.ok(await world.until(52), 'the loop does not wait for time that only the test lets pass')
+})
+
+t.test('events of an earlier run wait until they are processed', async (t) => {
+  const begin = (before: World): void => {
+    for (let block = 0; block < 8; block++) void before.append(25)
+  }
+  const world = new World(t, 1000, begin, 50)
+  world.nowMs = 3000
+  world.loop.start(200)
+  await world.send(1)
+  t.equal(world.loop.waitingEvents, 201)
+  world.nowMs = 7000
+  t.equal(world.loop.waitingAgeMs, 4000, 'they are at least as old as this run')
+  t.ok(await world.until(201))
+  let left = 201
+  const expected = world.results.map(({ eventCount }) => {
+    left -= eventCount
+    return left
+  })
+  t.same(world.waiting, expected, 'each commit makes them fewer')
+  t.ok(world.commits > 1)
+  t.equal(world.loop.waitingEvents, 0)
+  t.equal(world.loop.waitingAgeMs, 0)
 })
 
 t.test('the main thread is busy if many requests share each commit', async (t) => {

@@ -148,6 +148,90 @@ t.test('a query similar to a divided one is sent to all threads at once', async 
   )
 })
 
+t.test(
+  'queries are not divided while as many of them are answered as there are threads',
+  async (t) => {
+    const asked: string[] = []
+    const started: (() => void)[] = []
+    const run = async (call: string, [{ query }, mayDivide]: [QueryTask, boolean]) => {
+      const { name } = query as { name: string }
+      const way = call === 'query' && !mayDivide ? 'whole' : call
+      asked.push(`${name} ${way}`)
+      if (way === 'query' || name === 'slow') {
+        await new Promise<void>((resolve) => started.push(resolve))
+      }
+      if (way === 'query') return { kind: 'divide', by: 'segments' }
+      const part = { isLasting: true, found: [packPart(null)], state: 'a' }
+      return call === 'queryPart'
+        ? part
+        : { kind: 'answer', text: Uint8Array.of(1), sameUntilMs: 0 }
+    }
+    const pool = { analyticsThreads: 2, run } as unknown
+    const divided = new DividedQueries(pool as ConstructorParameters<typeof DividedQueries>[0])
+    const ask = (name: string) => {
+      const query = { kind: 'TrendsQuery', name, series: [view()] }
+      return divided.answer({ projectId: 1, query } as unknown as QueryTask, () => undefined)
+    }
+    const takeAsked = () => asked.splice(0).join(', ')
+
+    const first = ask('first')
+    const second = ask('second')
+    t.equal(takeAsked(), 'first query, second whole')
+    await second
+    for (const start of started.splice(0)) start()
+    await first
+    t.equal(takeAsked(), 'first queryPart, first queryPart, first queryMerge', 'alone again')
+
+    const third = ask('third')
+    t.equal(takeAsked(), 'third query, third query', 'the last query of this form was divided')
+    const slow = ask('slow')
+    t.equal(takeAsked(), 'slow whole')
+    const [, , endSlow] = started
+    for (const start of started.splice(0, 2)) start()
+    await third
+    t.equal(takeAsked(), 'third whole', 'another query has joined')
+    endSlow?.()
+    await slow
+  },
+)
+
+t.test('the time limit of a query does not include waiting for threads', async (t) => {
+  let nowMs = 0
+  const { now } = performance
+  performance.now = () => nowMs
+  t.teardown(() => {
+    performance.now = now
+  })
+  const spent: unknown[] = []
+  const run = async (
+    call: string,
+    [{ spentMs }]: readonly [QueryTask],
+    { onTurn, thread }: CallOptions,
+  ) => {
+    spent.push(`${call} ${String(spentMs)}`)
+    nowMs += 20_000
+    onTurn?.(thread ?? 0)
+    nowMs += 1000
+    if (call === 'query') return { kind: 'divide', by: 'segments' }
+    // The states of the first two parts differ.
+    if (call === 'queryPart')
+      return { isLasting: true, found: [], state: String(spent.length < 4 && thread) }
+    return { kind: 'answer', text: Uint8Array.of(1), sameUntilMs: 0 }
+  }
+  const pool = { analyticsThreads: 2, run } as unknown
+  const divided = new DividedQueries(pool as ConstructorParameters<typeof DividedQueries>[0])
+  const query = { kind: 'TrendsQuery', series: [view()] }
+  await divided.answer({ projectId: 1, query } as unknown as QueryTask, () => undefined)
+  t.strictSame(spent, [
+    'query undefined',
+    'queryPart 0',
+    'queryPart 0',
+    'queryPart 1000',
+    'queryPart 1000',
+    'queryMerge 2000',
+  ])
+})
+
 t.test('a query that only counts is divided later than one that reads events', async (t) => {
   const workOf = (query: object): string | undefined => {
     const context = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }

@@ -57,6 +57,8 @@ async function newStore(path: string): Promise<void> {
 interface Life {
   /** Accepts blocks of one event each. */
   readonly blocks: number
+  /** Accepts one more block, which is large and repeats itself, with this number of events. */
+  readonly repeated?: number
   readonly isProcessed?: boolean
   readonly isTrimmed?: boolean
   readonly isFlushDeferred?: boolean
@@ -64,7 +66,13 @@ interface Life {
 
 /** Runs what a daemon does between its start and its end. */
 async function live(path: string, life: Life): Promise<void> {
-  const { blocks, isProcessed = true, isTrimmed = true, isFlushDeferred = false } = life
+  const {
+    blocks,
+    repeated = 0,
+    isProcessed = true,
+    isTrimmed = true,
+    isFlushDeferred = false,
+  } = life
   const dir = await DataDir.open(path)
   const settings = { ...threadSettings(path), isFlushDeferred }
   const appender = new LogAppender({ ...settings, processed: readProcessedPosition(path) })
@@ -72,6 +80,7 @@ async function live(path: string, life: Life): Promise<void> {
     throw error
   })
   for (let index = 0; index < blocks; index++) appender.append([block()], 0)
+  if (repeated > 0) appender.append([block(), block(repeated, 'x'.repeat(100_000))], 0)
   if (isProcessed) {
     const { processed } = processor.run(EVERYTHING_MS)
     if (isTrimmed) appender.append([], processed)
@@ -81,12 +90,16 @@ async function live(path: string, life: Life): Promise<void> {
   dir.release()
 }
 
-function block(): Buffer {
+function block(events = 1, pad = ''): Buffer {
   const writer = new LogBlockWriter(Buffer.allocUnsafe(4096))
-  const text = JSON.stringify({ event: 'opened', distinct_id: 'someone' })
+  const text = JSON.stringify({ event: 'opened', distinct_id: 'someone', properties: { pad } })
+  const texts = Array.from({ length: events }, () => text)
   writer.add(
     { projectId: 1, flags: 0, arrivedAtMs: NOW_MS, sentAtMs: Number.NaN, address: '' },
-    new ParsedEvents([text], [null]),
+    new ParsedEvents(
+      texts,
+      texts.map(() => null),
+    ),
   )
   return writer.finish()
 }
@@ -150,9 +163,28 @@ async function turnBack(path: string, name: string, action: () => Promise<void>)
   rmSync(copy, { recursive: true })
 }
 
+t.test('opening a data directory counts the events that wait in the log', async (t) => {
+  const path = join(t.testdir({ waiting: {} }), 'waiting')
+  await newStore(path)
+  const waiting = async (): Promise<number> => {
+    const dir = await DataDir.open(path)
+    dir.release()
+    return dir.waitingEvents
+  }
+  t.equal(await waiting(), 0)
+  await live(path, { blocks: 3, isTrimmed: false })
+  t.equal(await waiting(), 0, 'processed events do not count, even if the log still has them')
+  await live(path, { blocks: 4, isProcessed: false })
+  t.equal(await waiting(), 4)
+  await live(path, { blocks: 0, repeated: 40, isProcessed: false })
+  t.equal(await waiting(), 45, 'the events of a deflated block count, too')
+  await live(path, { blocks: 1 })
+  t.equal(await waiting(), 0)
+})
+
 t.test('an environment older than the others is named with the missing data', async (t) => {
   const agreed = {
-    log: { last: 10, processed: 8, missing: null, damage: null },
+    log: { last: 10, processed: 8, missing: null, damage: null, waitingEvents: 2 },
     witness: { logThrough: 10, flagsVersion: 3 },
     flagsVersion: 3,
   }

@@ -173,6 +173,8 @@ export class ProcessingLoop {
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
+  /** The number of events that an earlier process left in the log and that are not processed yet. */
+  #eventsFromBefore = 0
   /** The number of bytes that were processed since the start. */
   #processedBytes = 0
   /** How many milliseconds processing takes for a byte of the log. 0 until it was measured. */
@@ -215,15 +217,27 @@ export class ProcessingLoop {
     return this.#backlogBytes
   }
 
-  /** The number of events in the log that are not processed. Only commits since the start are counted. */
-  get backlogEvents(): number {
-    return this.#backlogEvents
+  /** The number of events in the log that are not processed, including those that an earlier process accepted. */
+  get waitingEvents(): number {
+    return this.#backlogEvents + this.#eventsFromBefore
   }
 
-  /** The age of the oldest event that is not processed, in milliseconds. 0 if there is none. */
+  /**
+   * The age of the oldest event that is not processed, in milliseconds. 0 if there is none. Only commits since the start
+   * are considered.
+   */
   get oldestAgeMs(): number {
     const oldest = this.#backlog[0]
     return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
+  }
+
+  /**
+   * The age of the oldest event that is not processed, in milliseconds. Unlike `oldestAgeMs`, it also considers events
+   * that an earlier process accepted. For these, it is the time since the start of processing.
+   */
+  get waitingAgeMs(): number {
+    if (this.#eventsFromBefore === 0) return this.oldestAgeMs
+    return this.#options.clock.monotonic() - this.#startedAtMs
   }
 
   /** The estimated time until an event that is accepted now can be read, in milliseconds. */
@@ -250,8 +264,12 @@ export class ProcessingLoop {
     return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
-  /** Starts processing, beginning with the blocks that an earlier process left in the log. */
-  start(): void {
+  /**
+   * Starts processing, beginning with the blocks that an earlier process left in the log. `eventsFromBefore` is the
+   * number of events in these blocks.
+   */
+  start(eventsFromBefore = 0): void {
+    this.#eventsFromBefore = eventsFromBefore
     this.#startedAtMs = this.#options.clock.monotonic()
     this.#schedule(0)
   }
@@ -485,11 +503,14 @@ export class ProcessingLoop {
     }, delayMs)
   }
 
-  #noteCatchUp({ processed, last }: ProcessResult): void {
+  #noteCatchUp({ processed, last, eventCount }: ProcessResult): void {
     if (this.#isCaughtUp === true) return
     if (this.#isCaughtUp === undefined) this.#lastAtStart = last
     this.#isCaughtUp = processed >= this.#lastAtStart
+    // Blocks are processed in order, so these events are from before.
+    this.#eventsFromBefore = Math.max(0, this.#eventsFromBefore - eventCount)
     if (!this.#isCaughtUp) return
+    this.#eventsFromBefore = 0
     for (const callback of this.#catchUpCallbacks.splice(0)) callback()
   }
 

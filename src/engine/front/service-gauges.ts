@@ -20,7 +20,7 @@ import type { FairShares } from './shares/fair-shares.ts'
 export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
-  readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs' | 'lagMs'>
+  readonly loop: Pick<ProcessingLoop, 'waitingEvents' | 'backlogBytes' | 'waitingAgeMs' | 'lagMs'>
   readonly disk: Pick<DiskReserve, 'freeBytes' | 'reserveBytes'>
   /** The busy time of the threads, by the name of their kind. */
   readonly busy: Readonly<Record<string, BusyTime>>
@@ -47,11 +47,11 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   metrics.senders.value = sources.shares.count
   metrics.sharesRefused({ ...sources.shares.refused, checks: sources.displacedChecks })
   metrics.serviceReady.value = sources.isReady() ? 1 : 0
-  metrics.ingestQueueDepth.value = sources.loop.backlogEvents
+  metrics.ingestQueueDepth.value = sources.loop.waitingEvents
   metrics.ingestBacklogBytes.value = sources.loop.backlogBytes
   metrics.ingestBacklogBytesMax.value = sources.backlogBytesMax
   metrics.ingestLagSeconds.value = sources.loop.lagMs / 1000
-  metrics.ingestOldestUnprocessedSeconds.value = sources.loop.oldestAgeMs / 1000
+  metrics.ingestOldestUnprocessedSeconds.value = sources.loop.waitingAgeMs / 1000
   metrics.diskFreeBytes.value = sources.disk.freeBytes
   metrics.diskReserveBytes.value = sources.disk.reserveBytes
   metrics.storeDamage.value = sources.damage.value

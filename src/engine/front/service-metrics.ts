@@ -165,14 +165,14 @@ export class ServiceMetrics {
   readonly ingestQueueDepth = this.page
     .gauges(
       'ingest_queue_depth',
-      'Events that were accepted since the start and are not processed yet.',
+      'Accepted events that are not processed yet, including those of an earlier run.',
       [],
     )
     .with()
   readonly ingestOldestUnprocessedSeconds = this.page
     .gauges(
       'ingest_oldest_unprocessed_age_seconds',
-      'Age of the oldest event that is not processed yet.',
+      'Age of the oldest event that is not processed yet. For events of an earlier run, the time since the start.',
       [],
     )
     .with()
@@ -213,7 +213,11 @@ export class ServiceMetrics {
     .gauges('disk_reserve_bytes', 'Free disk space below which no more events are accepted.', [])
     .with()
   readonly ingestBacklogBytes = this.page
-    .gauges('ingest_backlog_bytes', 'Bytes of accepted events that are not processed yet.', [])
+    .gauges(
+      'ingest_backlog_bytes',
+      'Bytes of events that were accepted since the start and are not processed yet.',
+      [],
+    )
     .with()
   readonly ingestBacklogBytesMax = this.page
     .gauges('ingest_backlog_limit_bytes', 'Backlog above which events are refused.', [])

@@ -88,7 +88,7 @@ export class StatusReport {
         full_at: fullMs === null ? null : new Date(fullMs).toISOString(),
       },
       backlog: {
-        events: loop.backlogEvents,
+        events: loop.waitingEvents,
         bytes: loop.backlogBytes,
         lag_seconds: loop.lagMs / 1000,
       },

@@ -23,7 +23,8 @@ import { writeUuidV7 } from '../../base/ids.ts'
 import { HAS_CLIENT_UUID, isText, TABLE_ENTRY_BYTES } from './scanner/scanner.ts'
 
 const MAGIC = 0x314c4e54
-const BLOCK_HEADER_BYTES = 16
+/** The size in bytes of the fields at the beginning of a block. */
+export const BLOCK_HEADER_BYTES = 16
 const RECORD_HEADER_BYTES = 44
 const LENGTH_MASK = 0x7fffffff
 const CRC_START = 8

@@ -44,7 +44,7 @@ import { joinEnvironment } from './environment-lock.ts'
 import { requireLocalFileSystem } from './file-system.ts'
 import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts'
 import { hasProcessEnded, ownProcessName } from './pid-namespace.ts'
-import { findDisagreement } from './store-agreement.ts'
+import { compareParts } from './store-agreement.ts'
 
 /** The format that this version reads and writes. */
 export const FORMAT_VERSION = 7
@@ -104,13 +104,21 @@ export class DataDir {
   readonly path: string
   /** Texts for the daemon's log about files that differ from the state in which Tenrec left them, but can be used. */
   readonly notes: readonly string[]
+  /** The number of events that the log contained when the directory was opened, and that were not processed yet. */
+  readonly waitingEvents: number
   readonly #lock: HeldLock
   readonly #identities: ReadonlyMap<string, string>
   readonly #log: LogPlace
 
-  private constructor(path: string, notes: readonly string[], lock: HeldLock) {
+  private constructor({
+    path,
+    notes,
+    waitingEvents,
+    lock,
+  }: Pick<DataDir, 'path' | 'notes' | 'waitingEvents'> & { readonly lock: HeldLock }) {
     this.path = path
     this.notes = notes
+    this.waitingEvents = waitingEvents
     this.#lock = lock
     const files = ENVIRONMENT_NAMES.map((name) => join(path, name, DATA_NAME))
     const places = [path, logFolder(path), ...files]
@@ -146,10 +154,10 @@ export class DataDir {
         requireDataFile(file, true)
         requireWritable(file)
       }
-      if (isStore) requireAgreement(path, true)
+      const waitingEvents = isStore ? requireAgreement(path, true) : 0
       if (isStore && format !== FORMAT_VERSION) markFormat(path)
       removeOldLog(path)
-      return new DataDir(path, notes, lock)
+      return new DataDir({ path, notes, waitingEvents, lock })
     } catch (error) {
       lock.release()
       throw error
@@ -269,13 +277,15 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 
 /**
  * Throws if one part of the store is older than the others. Data that was acknowledged is then missing. `path` is
- * absolute. Set `isAlone` if no other process has the store open. Throws `OperatorError` with exit code 78.
+ * absolute. Set `isAlone` if no other process has the store open. The number of events in the log that are not processed
+ * yet is then returned, otherwise 0. Throws `OperatorError` with exit code 78.
  */
-export function requireAgreement(path: string, isAlone = false): void {
-  const found = findDisagreement(path, isAlone)
-  if (found === null) return
+export function requireAgreement(path: string, isAlone = false): number {
+  const { disagreement, waitingEvents } = compareParts(path, isAlone)
+  if (disagreement === null) return waitingEvents
+  const { file, what } = disagreement
   throw refusal(
-    `${found.file} does not match the rest of the store (${found.what}). Restore the whole data directory ` +
+    `${file} does not match the rest of the store (${what}). Restore the whole data directory ` +
       'from a backup. Nothing was changed.',
   )
 }

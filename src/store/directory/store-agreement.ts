@@ -35,6 +35,14 @@ export interface Disagreement {
   readonly what: string
 }
 
+/** The result of comparing the parts of a store. */
+export interface Comparison {
+  /** Null if the parts agree. */
+  readonly disagreement: Disagreement | null
+  /** The number of events in the log that are not processed yet. */
+  readonly waitingEvents: number
+}
+
 /**
  * How far the log and the flags are, as they have recorded it themselves. `witness` is how far `events` had seen both
  * of them when `events` was last written.
@@ -52,24 +60,37 @@ export interface StoreClaims {
  * `OperatorError` if a file cannot be read at the moment. It writes nothing.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
+  return compareParts(path, isAlone).disagreement
+}
+
+/**
+ * Does the same as `findDisagreement`, and also returns the number of events in the log that are not processed yet. It
+ * is 0 if the parts do not agree or `isAlone` is false.
+ */
+export function compareParts(path: string, isAlone: boolean): Comparison {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
   try {
-    const found = judgeClaims(readClaims(path, place, isAlone))
-    if (found === null) return null
+    const claims = readClaims(path, place, isAlone)
+    const found = judgeClaims(claims)
+    if (found === null) return { disagreement: null, waitingEvents: claims.log.waitingEvents }
     const { environment, what } = found
-    if (environment !== 'log') return { file: join(path, environment, DATA_NAME), what }
-    return { file: found.file ?? logFolder(path), what }
+    if (environment !== 'log') return differing(join(path, environment, DATA_NAME), what)
+    return differing(found.file ?? logFolder(path), what)
   } catch (cause) {
-    if (cause instanceof DamagedLogError) return cause
+    if (cause instanceof DamagedLogError) return differing(cause.file, cause.what)
     // This error already has a message and an exit code for the operator.
     if (cause instanceof OperatorError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
-      return { file: place.file, what: `it cannot be read: ${reason}` }
+      return differing(place.file, `it cannot be read: ${reason}`)
     }
     // The machine has a temporary problem, such as too many open files. The store is not damaged.
     throw new OperatorError(`Cannot read ${place.file}: ${reason}.`, { cause })
   }
+}
+
+function differing(file: string, what: string): Comparison {
+  return { disagreement: { file, what }, waitingEvents: 0 }
 }
 
 /**

@@ -24,7 +24,8 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { inflateBlock, type StoredBlock } from './stored-block.ts'
+import { BLOCK_HEADER_BYTES, readBlockHead } from '../../rules/capture/log-block.ts'
+import { inflateBlock, inflateStart, type StoredBlock } from './stored-block.ts'
 
 /** Frames begin at multiples of this number of bytes, so that whole pages are written without being read first. */
 export const PAGE_BYTES = 4096
@@ -39,6 +40,8 @@ export const FRAME_CLOSING = 1
  * missing there.
  */
 export const FRAME_RAISING = 2
+/** A part of a stored block that contains the head of the block, even if the block is deflated. */
+const BLOCK_START_BYTES = 2048
 /** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'
 
@@ -219,6 +222,24 @@ export class LogFile {
     for (let before = 0; before < index; before++) offset += frame.blockBytes[before] ?? 0
     const stored = this.#view(offset, frame.blockBytes[index] ?? 0)
     return frame.areDeflated[index] === true ? inflateBlock(stored) : stored
+  }
+
+  /**
+   * Returns the number of events in those blocks of a frame whose sequence numbers are higher than `sequence`. Reads
+   * only the beginning of each block, and does not compare it with a checksum. A damaged block counts as empty.
+   */
+  eventsAfter(frame: Frame, sequence: number): number {
+    let offset = frame.position + frame.headBytes
+    let events = 0
+    for (const [index, bytes] of frame.blockBytes.entries()) {
+      if (frame.first + index > sequence) {
+        const stored = this.#view(offset, Math.min(bytes, BLOCK_START_BYTES))
+        const block = frame.areDeflated[index] === true ? inflateStart(stored) : stored
+        if (block.length >= BLOCK_HEADER_BYTES) events += readBlockHead(block).events
+      }
+      offset += bytes
+    }
+    return events
   }
 
   /** Discards the cached bytes, so that everything is read from the file again. */

@@ -26,16 +26,21 @@ export interface LogReach {
   readonly missing: LogExtent | null
   /** The first range of unprocessed blocks that are damaged, or null. */
   readonly damage: LogGap | null
+  /**
+   * The number of events in the unprocessed blocks, or 0 if it was not counted. If the first of these blocks is
+   * processed in part, all of its events count.
+   */
+  readonly waitingEvents: number
 }
 
 /**
  * Inspects a log. `readProcessed` returns the number of the last processed block. It is called after the log was read.
- * So if blocks are processed and removed while the log is read, they are not reported as missing. If `isAlone` is true,
- * no process may write to the log, and the unprocessed blocks are also compared with their checksums. Throws
- * `DamagedLogError` if a whole file is missing or damaged.
+ * So if blocks are processed and removed while the log is read, they are not reported as missing. `isAlone` means that no
+ * process may write to the log. The unprocessed blocks are then also compared with their checksums, and their events are
+ * counted. Throws `DamagedLogError` if a whole file is missing or damaged.
  *
- * It costs one read for each append that is still in the files. With `isAlone`, the blocks are read too, up to
- * `LOG_CHECKED_BYTES_MAX` bytes.
+ * It costs one read for each append that is still in the files. With `isAlone`, the blocks are read too: up to
+ * `LOG_CHECKED_BYTES_MAX` bytes of them completely, and the beginning of each further block.
  */
 export function lookAtLog(
   dataDir: string,
@@ -49,7 +54,10 @@ export function lookAtLog(
       const processed = readProcessed()
       const reach = { processed, missing: inspection.missing(processed), last: inspection.last() }
       const damage = inspection.gaps.find(({ last }) => last > processed) ?? null
-      if (damage === null || isAlone || look === LOG_LOOKS_MAX) return { ...reach, damage }
+      const { waitingEvents } = inspection
+      if (damage === null || isAlone || look === LOG_LOOKS_MAX) {
+        return { ...reach, damage, waitingEvents }
+      }
     } finally {
       inspection.close()
     }
@@ -58,6 +66,8 @@ export function lookAtLog(
 
 class Inspection {
   readonly gaps: LogGap[] = []
+  /** The number of events in the unprocessed blocks. Not counted if no blocks are compared with their checksums. */
+  waitingEvents = 0
   readonly #cursor: LogCursor
   /**
    * The number of the last processed block. Later blocks are compared with their checksums. Null: no blocks are
@@ -117,6 +127,7 @@ class Inspection {
 
   #check(frame: Frame, file: string): void {
     if (this.#processed === null || frame.last <= this.#processed) return
+    this.waitingEvents += this.#cursor.file?.eventsAfter(frame, this.#processed) ?? 0
     this.#checkedBytes += frame.end - frame.position
     if (this.#checkedBytes > LOG_CHECKED_BYTES_MAX) return
     if (this.#cursor.file?.isWhole(frame) === false) this.#broken.push({ frame, file })

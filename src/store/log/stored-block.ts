@@ -6,7 +6,7 @@
  *
  *   deflated block   bytes of the block u32 | the block as raw deflate
  */
-import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LOG_DEFLATED_BYTES_MIN } from './limits.ts'
 
 /**
@@ -24,6 +24,8 @@ const SAMPLE_PIECE_BYTES = 1024
 /** The fastest level finds the repetitions that matter here. */
 const OPTIONS = { level: 1 }
 const HEAD_BYTES = 4
+/** A part of a deflated block that contains its first bytes: the table of codes before them has at most 600 bytes. */
+const DEFLATED_START_BYTES = 1024
 
 /** A block as it is stored. */
 export interface StoredBlock {
@@ -55,6 +57,19 @@ export function inflateBlock(stored: Buffer): Buffer {
     return inflateRawSync(stored.subarray(HEAD_BYTES), { maxOutputLength })
   } catch {
     return stored
+  }
+}
+
+/**
+ * Returns the first bytes of a block from its deflated form, without inflating all of it. Returns no bytes if they are
+ * damaged.
+ */
+export function inflateStart(stored: Buffer): Buffer {
+  try {
+    const start = stored.subarray(HEAD_BYTES, HEAD_BYTES + DEFLATED_START_BYTES)
+    return inflateRawSync(start, { finishFlush: constants.Z_SYNC_FLUSH })
+  } catch {
+    return Buffer.alloc(0)
   }
 }
 

@@ -5,6 +5,10 @@
  * query is sent to all threads immediately, each for its part. All parts must come from the same state of the store. If
  * they do not, they are computed again, and after some attempts one thread computes the whole query. A repeated query
  * needs no thread as long as nothing was written (kept-answers.ts).
+ *
+ * While as many queries are being answered as there are threads, none of them is divided. All threads are busy anyway,
+ * and the parts of a query would start at different times. Events that are stored in between would change the state of
+ * the store, so that all parts would have to be computed again.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -62,6 +66,8 @@ export class DividedQueries {
    * divided.
    */
   #turns = 0
+  /** The number of queries that are being answered, with those that wait for a thread. */
+  #answering = 0
   /** For each project and query shape, whether the last such query was divided. */
   readonly #areDivided = new Map<string, boolean>()
 
@@ -121,6 +127,24 @@ export class DividedQueries {
     task: QueryTask,
     onLeave: PageWish['onLeave'],
   ): Promise<Uint8Array<ArrayBuffer>> {
+    this.#answering++
+    try {
+      return await this.#compute(name, task, onLeave)
+    } finally {
+      this.#answering--
+    }
+  }
+
+  /** True if a thread would be idle without dividing a query. */
+  get #mayDivide(): boolean {
+    return this.#answering < this.#pool.analyticsThreads
+  }
+
+  async #compute(
+    name: string,
+    task: QueryTask,
+    onLeave: PageWish['onLeave'],
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const count = this.#pool.analyticsThreads
     const leaving = forAll(onLeave)
     const known = this.#answerers.get(name)
@@ -130,46 +154,48 @@ export class DividedQueries {
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
     const shape = `${task.projectId} ${shapeOf(task.query)}`
-    const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
+    const mayDivide = this.#mayDivide
+    const isForAll = asked === null && mayDivide && this.#areDivided.get(shape) === true
     const options = { ...leaving, ...own, weight }
     const turn = this.#turns++ % count
-    // All steps together must not exceed the time limit of one query. The limit does not include the time for which a
-    // step waits for a thread.
-    let startedAtMs = 0
-    const onTurn = (): void => {
-      startedAtMs = performance.now()
-    }
+    const watch = new StepWatch()
     const first = isForAll
-      ? await this.#askAll(query, turn, { ...options, onTurn })
-      : await this.#askOne(name, query, count > 1, options)
-    if (!isForAll) onTurn()
-    if (asked === null) {
+      ? await watch.during((onTurn) => this.#askAll(query, turn, { ...options, onTurn }))
+      : await this.#askOne(name, query, mayDivide, options)
+    if (asked === null && mayDivide) {
       keepNewest(this.#areDivided, shape, first.kind === 'divide', QUERY_SHAPES_MAX)
     }
     if (first.kind === 'answer') {
       this.#remember(name, first.thread)
       return first.text
     }
-    const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
+    const rest = (): QueryTask => ({ ...task, spentMs: watch.spentMs })
     let { parts } = first
-    for (let attempt = 0; attempt < TRIES; attempt++) {
-      parts ??= await Promise.all(
-        Array.from({ length: count }, (_, index) => {
-          const part: EventPart = { by: first.by, index, count }
-          return this.#pool.run('queryPart', [rest(), part], { ...leaving, thread: index })
-        }),
+    for (let attempt = 0; attempt < TRIES && (parts !== null || this.#mayDivide); attempt++) {
+      parts ??= await watch.during((onTurn) =>
+        Promise.all(
+          Array.from({ length: count }, (_, index) => {
+            const part: EventPart = { by: first.by, index, count }
+            const onPart = { ...leaving, thread: index, onTurn }
+            return this.#pool.run('queryPart', [rest(), part], onPart)
+          }),
+        ),
       )
+      const found = parts
       const toMerger = { ...leaving, thread: known ?? turn }
-      const merged = await this.#merge(rest(), parts, toMerger)
+      const merged = await watch.during((onTurn) =>
+        this.#merge(rest(), found, { ...toMerger, onTurn }),
+      )
       if (merged !== null) {
         this.#remember(name, merged.thread)
         return merged.text
       }
       parts = null
     }
-    const whole = await this.#pool.run('query', [rest(), false], leaving)
-    if (whole.kind === 'answer') return whole.text
-    throw new TypeError('a query that may not be divided was divided')
+    const whole = await this.#askOne(name, rest(), false, { ...leaving, weight })
+    if (whole.kind !== 'answer') throw new TypeError('a query that may not be divided was divided')
+    this.#remember(name, whole.thread)
+    return whole.text
   }
 
   /**
@@ -249,6 +275,28 @@ export class DividedQueries {
     if (name === '' || thread === undefined) return
     const queriesMax = REMEMBERED_PARTS_MAX * this.#pool.analyticsThreads
     keepNewest(this.#answerers, name, thread, queriesMax)
+  }
+}
+
+/**
+ * Measures how long the steps of a query run. All steps together must not exceed the time limit of one query. The limit
+ * does not include the time for which a step waits for a thread.
+ */
+class StepWatch {
+  /** The sum of the running times of all finished steps, in milliseconds. */
+  spentMs = 0
+
+  /**
+   * Runs a step. `onTurn` must be called each time a thread begins with the step or with a part of it. The last of these
+   * calls counts, because threads that began earlier may have had to wait for the other parts.
+   */
+  async during<Result>(step: (onTurn: () => void) => Promise<Result>): Promise<Result> {
+    let startedAtMs = performance.now()
+    const result = await step(() => {
+      startedAtMs = performance.now()
+    })
+    this.spentMs += performance.now() - startedAtMs
+    return result
   }
 }
 
