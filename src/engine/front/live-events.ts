@@ -92,7 +92,7 @@ export class LiveEvents {
     return stream
   }
 
-  /** Call it when a processing run begins. Returns the events that the streams want. */
+  /** Call it when a processing run begins. Returns for each stream which events it wants. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
     // Callers of `open` that still wait can continue now, because this run gets the filters of their streams. They

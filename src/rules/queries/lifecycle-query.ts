@@ -59,8 +59,8 @@ interface LifecyclePlan {
 type StatusCounts = Readonly<Record<Status, Uint32Array>>
 
 /**
- * The result for some of the events: counts for a part by persons, or the bits of the active distinct ids for a part by
- * segments.
+ * The result for a part of the events. It is counts if the events are divided by persons, and the bits of the active
+ * distinct IDs if they are divided by segments.
  */
 type LifecyclePart = StatusCounts | IdBits
 

@@ -160,8 +160,8 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 
 /**
  * Counts the properties of at most `personsMax` persons, from the person number `from` downwards, and stops when these
- * persons have more than `bytesMax` bytes. Also stops when `isOver` returns true. Only in this case, `next` of the
- * result is the person number with which to continue. Otherwise `next` is null.
+ * persons have more than `bytesMax` bytes. Also stops when `isOver` returns true: `next` of the result is then the person
+ * number with which to continue. In all other cases, `next` is null.
  */
 export function countPersons(
   tables: EventTables,
