@@ -254,6 +254,8 @@ function KeptWhole() {
 /** Returns the name under which the events that the reader has chosen last are stored in this browser. */
 const recentEvents = () => `events of ${project.value.id}`
 const EVERY: Suggestion = { value: '', words: 'All events' }
+/** The value that stands for all events in a field that is empty before a choice. No event can have this name. */
+const ALL = '\u0000'
 
 interface EventFieldProps {
   readonly label: string
@@ -267,9 +269,7 @@ function EventField({ label, one, set }: EventFieldProps) {
   const actions = useActionSuggestions()
   function choose(value: string) {
     const { action: _, ...rest } = one
-    const id = actionIn(value)
-    if (id === null) set({ ...rest, event: value === '' ? null : value })
-    else set({ ...rest, event: null, action: Number(id) })
+    set({ ...rest, ...chosenIn(value) })
   }
   return (
     <TextField
@@ -279,6 +279,32 @@ function EventField({ label, one, set }: EventFieldProps) {
       options={[EVERY, ...events, ...actions]}
       recent={recentEvents()}
       change={choose}
+    />
+  )
+}
+
+/** Returns the event or the action that the value of a field for event names stands for. */
+function chosenIn(value: string): SeriesChoice {
+  const id = actionIn(value)
+  if (id === null) return { event: value === '' ? null : value }
+  return { event: null, ...(id !== '' && { action: Number(id) }) }
+}
+
+/** A field that adds the event that the reader chooses. It is empty again after that. */
+function NextField({ label, add }: { label: string; add: (next: SeriesChoice) => void }) {
+  const events = useEventSuggestions()
+  const actions = useActionSuggestions()
+  return (
+    <TextField
+      picks
+      isNarrow
+      isQuiet
+      label={label}
+      placeholder={`+ ${label}`}
+      value=""
+      options={[{ ...EVERY, value: ALL }, ...events, ...actions]}
+      recent={recentEvents()}
+      change={(value) => add(chosenIn(value))}
     />
   )
 }
@@ -302,9 +328,10 @@ function SeriesFields() {
       ))}
       {list.length < most && (
         <li>
-          <Button press={() => setChoices([...list, { event: list.at(-1)?.event ?? null }])}>
-            {now === 'funnel' ? '+ Step' : now === 'retention' ? '+ Returning event' : '+ Event'}
-          </Button>
+          <NextField
+            label={now === 'funnel' ? 'Add a step' : now === 'retention' ? 'Add a returning event' : 'Add an event'}
+            add={(next) => setChoices([...list, next])}
+          />
         </li>
       )}
     </ol>

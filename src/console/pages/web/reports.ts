@@ -139,10 +139,11 @@ export const CARDS: readonly ReportCard[] = [
         'session',
         '$entry_referring_domain',
       ),
+      report('InitialUTMCampaign', 'Campaigns', 'Campaign', 'session', '$entry_utm_campaign'),
     ],
     more: {
-      name: 'Campaigns',
-      reports: ['Source', 'Medium', 'Campaign', 'Term', 'Content'].map((part) => {
+      name: 'UTM',
+      reports: ['Source', 'Medium', 'Term', 'Content'].map((part) => {
         const name = `UTM ${part.toLowerCase()}`
         return report(
           `InitialUTM${part}`,
