@@ -3,6 +3,7 @@ import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { followAddress, go, href, path } from './base/address.ts'
 import { ApiError, isOnline, reachDaemon } from './base/api.ts'
+import { exact } from './base/format.ts'
 import { inProjectPath } from './base/page.ts'
 import { hasEvent } from './base/queries.ts'
 import { closedProject, logOut, may, openSession, project, projects, session, setPassword } from './base/session.ts'
@@ -369,4 +370,11 @@ if (document.documentElement.dataset['shared'] !== undefined) {
   followAddress()
   render(<App />, document.body)
   void openSession()
+  // The file of the page is requested together with the session, because both take a while. If it does not load, the
+  // page tries again and says so.
+  findPage(path.value)
+    ?.load()
+    .catch(() => {})
+  // The browser loads its data for formats now, while it waits, and not when the first numbers arrive.
+  exact(0)
 }
