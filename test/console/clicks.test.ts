@@ -214,7 +214,7 @@ if (window !== null) {
       },
     },
     {
-      name: 'invite a colleague who may only read',
+      name: 'invite somebody who may only read',
       from: '/access',
       most: 5,
       async run() {
@@ -229,7 +229,7 @@ if (window !== null) {
     {
       name: 'make a key',
       from: '/access',
-      most: 3,
+      most: 2,
       async run() {
         const keysCard = page.getByRole('region', { name: 'My personal keys', exact: true })
         await click(button('New key', keysCard))

@@ -261,12 +261,16 @@ interface EventFieldProps {
   readonly label: string
   readonly one: SeriesChoice
   readonly set: (next: SeriesChoice) => void
+  readonly known: readonly Suggestion[]
+}
+
+/** Returns the known events and actions. All fields of a form share them, so that they are requested once. */
+function useSuggestions(): readonly Suggestion[] {
+  return [...useEventSuggestions(), ...useActionSuggestions()]
 }
 
 /** A field in which the reader chooses an event or an action. */
-function EventField({ label, one, set }: EventFieldProps) {
-  const events = useEventSuggestions()
-  const actions = useActionSuggestions()
+function EventField({ label, one, set, known }: EventFieldProps) {
   function choose(value: string) {
     const { action: _, ...rest } = one
     set({ ...rest, ...chosenIn(value) })
@@ -276,7 +280,7 @@ function EventField({ label, one, set }: EventFieldProps) {
       picks
       label={label}
       value={one.action === undefined ? (one.event ?? '') : actionValue(one.action)}
-      options={[EVERY, ...events, ...actions]}
+      options={[EVERY, ...known]}
       recent={recentEvents()}
       change={choose}
     />
@@ -290,10 +294,12 @@ function chosenIn(value: string): SeriesChoice {
   return { event: null, ...(id !== '' && { action: Number(id) }) }
 }
 
+interface NextFieldProps extends Pick<EventFieldProps, 'label' | 'known'> {
+  readonly add: (next: SeriesChoice) => void
+}
+
 /** A field that adds the event that the reader chooses. It is empty again after that. */
-function NextField({ label, add }: { label: string; add: (next: SeriesChoice) => void }) {
-  const events = useEventSuggestions()
-  const actions = useActionSuggestions()
+function NextField({ label, known, add }: NextFieldProps) {
   return (
     <TextField
       picks
@@ -302,7 +308,7 @@ function NextField({ label, add }: { label: string; add: (next: SeriesChoice) =>
       label={label}
       placeholder={`+ ${label}`}
       value=""
-      options={[{ ...EVERY, value: ALL }, ...events, ...actions]}
+      options={[{ ...EVERY, value: ALL }, ...known]}
       recent={recentEvents()}
       change={(value) => add(chosenIn(value))}
     />
@@ -311,6 +317,7 @@ function NextField({ label, add }: { label: string; add: (next: SeriesChoice) =>
 
 function SeriesFields() {
   const list = choices.value
+  const known = useSuggestions()
   const now = way.value
   const most = now === 'lifecycle' ? 1 : now === 'retention' ? 2 : LETTERS.length
   const least = now === 'funnel' ? 2 : 1
@@ -321,6 +328,7 @@ function SeriesFields() {
           <OneSeries
             one={one}
             label={labelOf(at)}
+            known={known}
             set={(next) => setChoices(list.with(at, next))}
             remove={list.length > least ? () => setChoices(list.toSpliced(at, 1)) : null}
           />
@@ -330,6 +338,7 @@ function SeriesFields() {
         <li>
           <NextField
             label={now === 'funnel' ? 'Add a step' : now === 'retention' ? 'Add a returning event' : 'Add an event'}
+            known={known}
             add={(next) => setChoices([...list, next])}
           />
         </li>
@@ -343,7 +352,7 @@ interface OneSeriesProps extends EventFieldProps {
   readonly remove: (() => void) | null
 }
 
-function OneSeries({ one, label, set, remove }: OneSeriesProps) {
+function OneSeries({ one, label, set, known, remove }: OneSeriesProps) {
   const { math = 'total', property = '' } = one
   const filters: readonly PropertyFilter[] = one.filters ?? []
   const properties = usePropertyNames('event', one.event === null ? [] : [one.event])
@@ -361,7 +370,7 @@ function OneSeries({ one, label, set, remove }: OneSeriesProps) {
   }
   return (
     <>
-      <EventField label={label} one={one} set={set} />
+      <EventField label={label} one={one} set={set} known={known} />
       {remove && (
         <Button aria-label={`Remove ${label}`} press={remove}>
           ✕
@@ -511,6 +520,7 @@ function CohortRow({ chosen: { key }, set }: BreakdownRowProps) {
 /** The fields for events that take persons out of a funnel if they happen between two steps. */
 function Exclusions() {
   const list = exclusions.value
+  const known = useSuggestions()
   const steps = choices.value.map((_, at) => [String(at), `step ${at + 1}`] as const)
   const last = steps.length - 1
   const add = () => setExclusions([...list, { event: null, from: 0, to: last }])
@@ -522,7 +532,7 @@ function Exclusions() {
         const label = `Exclusion ${at + 1}`
         return (
           <div class="row" key={`${at} of ${list.length}`}>
-            <EventField label={label} one={one} set={(next) => set(next)} />
+            <EventField label={label} one={one} set={(next) => set(next)} known={known} />
             <Choice<string>
               label="after"
               value={String(one.from)}
