@@ -251,16 +251,23 @@ function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
   return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
 }
 
+/** The components of the pages whose files are loaded. */
+const views = new Map<PageRecord, ComponentType>()
+
+async function loadPage(page: PageRecord): Promise<void> {
+  views.set(page, await page.load())
+}
+
 function CurrentPage() {
   const page = findPage(path.value)
-  const [shown, setShown] = useState<{ page: PageRecord; View: ComponentType } | null>(null)
+  const [, setLoaded] = useState<PageRecord | null>(null)
   const [absent, setAbsent] = useState<PageRecord | null>(null)
   useEffect(() => {
     if (page === null) return
     let isGone = false
     document.title = `${page.name} · Tenrec`
-    page.load().then(
-      (View) => isGone || setShown({ page, View }),
+    loadPage(page).then(
+      () => isGone || setLoaded(page),
       () => isGone || setAbsent(page),
     )
     return () => {
@@ -271,9 +278,9 @@ function CurrentPage() {
   if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
-  if (shown === null || shown.page !== page) return null
+  const View = views.get(page)
   // With this key, opening another flag creates a new page with form fields of its own.
-  return <shown.View key={path.value} />
+  return View ? <View key={path.value} /> : null
 }
 
 const NO_PAGE = new ApiError(0, {
@@ -372,9 +379,8 @@ if (document.documentElement.dataset['shared'] !== undefined) {
   void openSession()
   // The file of the page is requested together with the session, because both take a while. If it does not load, the
   // page tries again and says so.
-  findPage(path.value)
-    ?.load()
-    .catch(() => {})
+  const first = findPage(path.value)
+  if (first !== null) loadPage(first).catch(() => {})
   // The browser loads its data for formats now, while it waits, and not when the first numbers arrive.
   exact(0)
 }

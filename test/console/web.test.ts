@@ -144,6 +144,11 @@ if (console !== null) {
     window.isSilent(t)
   })
 
+  t.test('the page has room for its numbers before they arrive', async (t) => {
+    const shift = await window.shiftOf(PAGE)
+    t.ok(shift < 0.05, `layout shift ${shift}`)
+  })
+
   t.test('the file of a card has all rows of its table', async (t) => {
     await window.open(PAGE)
     await window.settled()
