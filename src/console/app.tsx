@@ -3,6 +3,7 @@ import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { followAddress, go, href, path } from './base/address.ts'
 import { ApiError, isOnline, reachDaemon } from './base/api.ts'
+import { exact } from './base/format.ts'
 import { inProjectPath } from './base/page.ts'
 import { hasEvent } from './base/queries.ts'
 import { closedProject, logOut, may, openSession, project, projects, session, setPassword } from './base/session.ts'
@@ -253,16 +254,23 @@ function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
   return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
 }
 
+/** The components of the pages whose files are loaded. */
+const views = new Map<PageRecord, ComponentType>()
+
+async function loadPage(page: PageRecord): Promise<void> {
+  views.set(page, await page.load())
+}
+
 function CurrentPage() {
   const page = findPage(path.value)
-  const [shown, setShown] = useState<{ page: PageRecord; View: ComponentType } | null>(null)
+  const [, setLoaded] = useState<PageRecord | null>(null)
   const [absent, setAbsent] = useState<PageRecord | null>(null)
   useEffect(() => {
     if (page === null) return
     let isGone = false
     document.title = `${page.name} · Tenrec`
-    page.load().then(
-      (View) => isGone || setShown({ page, View }),
+    loadPage(page).then(
+      () => isGone || setLoaded(page),
       () => isGone || setAbsent(page),
     )
     return () => {
@@ -273,9 +281,9 @@ function CurrentPage() {
   if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
-  if (shown === null || shown.page !== page) return null
+  const View = views.get(page)
   // Because of this key, another flag gets a new component, which does not reuse the form fields of the previous flag.
-  return <shown.View key={path.value} />
+  return View ? <View key={path.value} /> : null
 }
 
 const NO_PAGE = new ApiError(0, {
@@ -373,4 +381,10 @@ if (document.documentElement.dataset['shared'] !== undefined) {
   followAddress()
   render(<App />, document.body)
   void openSession()
+  // The file of the page is requested together with the session, because both take a while. If it does not load, the
+  // page tries again and says so.
+  const first = findPage(path.value)
+  if (first !== null) loadPage(first).catch(() => {})
+  // The browser loads its data for formats now, while it waits, and not when the first numbers arrive.
+  exact(0)
 }

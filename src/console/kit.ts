@@ -27,6 +27,7 @@ export {
   propertyLabel,
   valueLabel,
 } from './base/labels.ts'
+export { lazy } from './base/lazy.ts'
 export { changed, useGet, useListRows, useLoaded } from './base/loaded.ts'
 export { momentAt, wallAt } from './base/moment.ts'
 export { inProjectPath, pageId, pageOf, subId } from './base/page.ts'

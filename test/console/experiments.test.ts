@@ -129,6 +129,11 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
+  t.test('the page has room for its results before they arrive', async (t) => {
+    const shift = await window.shiftOf('/p/1/experiments/1')
+    t.ok(shift < 0.05, `layout shift ${shift}`)
+  })
+
   t.test('the persons of an experiment are saved as a cohort', async (t) => {
     await window.press('Save as cohort')
     const dialog = page.getByRole('dialog')

@@ -184,7 +184,7 @@ if (browser !== null) {
       await page.getByRole('heading', { name: 'Sales' }).waitFor()
       const dashboard = page.url()
       await window.open(`/p/1/explore?range=30d&${series('bought').join('&')}`)
-      await window.press('Save')
+      await window.press('Save to a dashboard')
       await page.getByRole('dialog').getByLabel('Name').fill('Buyers by day')
       await page.getByLabel('On the dashboard').selectOption({ label: 'Sales' })
       await window.answer('Save')
@@ -219,10 +219,9 @@ if (browser !== null) {
 
   /** Downloads the CSV of a card. Returns its lines. */
   async function csvOf(name: string): Promise<readonly string[]> {
-    await window.press(`Export: ${name}`)
-    const [file] = await Promise.all([page.waitForEvent('download'), window.press('Download CSV')])
+    const download = window.press(`Download CSV: ${name}`)
+    const [file] = await Promise.all([page.waitForEvent('download'), download])
     const text = await (await file.createReadStream()).toArray()
-    await page.keyboard.press('Escape')
     return Buffer.concat(text as Uint8Array[])
       .toString()
       .trim()

@@ -130,6 +130,25 @@ if (browser !== null) {
     },
   )
 
+  t.test('the file of a page is requested together with the session', async (t) => {
+    const other = await openWindow(browser, { url: daemon.url })
+    let release: () => void = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    await other.page.route('**/api/console/session/', async (route) => {
+      await held
+      await route.continue()
+    })
+    const asked = other.page.waitForRequest(/\/assets\/web-.*\.js$/)
+    await other.page.goto(`${daemon.url}/p/1/web`, { waitUntil: 'commit' })
+    await asked
+    release()
+    await other.page.getByRole('heading', { level: 1, name: 'Web' }).waitFor()
+    await other.settled()
+    other.isSilent(t)
+  })
+
   t.test('the login page says why the session has ended', async (t) => {
     const { id, value } = await makeKey(['feature_flag:read'])
     const window = await openWindow(browser, { url: daemon.url, key: value })

@@ -41,7 +41,7 @@ if (window !== null) {
   t.test('the setup offers the own events as goals', async (t) => {
     await window.open('/p/1/web')
     await window.settled()
-    t.equal(await page.getByLabel('Goal', { exact: true }).count(), 0, 'no goal, no choice')
+    t.equal(await page.getByRole('group', { name: 'Goal' }).count(), 0, 'no goal, no choice')
     await window.open('/p/1/setup')
     const step = page.locator('.ticks li').filter({ hasText: 'What is a success' })
     await step.getByRole('img', { name: 'To do' }).waitFor()
@@ -53,7 +53,7 @@ if (window !== null) {
 
   t.test('tiles, chart and tables with a goal equal a brute-force count', async (t) => {
     await window.open(WEB)
-    await page.getByLabel('Goal', { exact: true }).selectOption('Goal: signed up')
+    await window.press('signed up')
     const [, conversions, converted, rate] = naive.overview(QUERY).map(({ value }) => value)
     const plain = naive.overview({ ...QUERY, conversionGoal: undefined })
     const tile = (name: string) =>
@@ -123,7 +123,9 @@ if (window !== null) {
     await page.keyboard.press('Escape')
     await page.reload()
     await tile('Conversion rate').waitFor()
-    await page.getByLabel('Goal', { exact: true }).selectOption('No goal')
+    const goal = page.getByRole('button', { name: 'signed up', exact: true })
+    t.equal(await goal.getAttribute('aria-pressed'), 'true', 'the goal is marked')
+    await goal.click()
     await window.shows(t, () => page.locator('.tile').count(), 5, 'the tiles of the goal are gone')
     t.notOk(new URL(page.url()).searchParams.has('goal'))
     window.isSilent(t)
@@ -185,9 +187,29 @@ if (window !== null) {
 
     await window.open(`${WEB}&goal=${made}`)
     await page.getByText('refers to an action that does not exist').first().waitFor()
-    await page.getByLabel('Goal', { exact: true }).selectOption('No goal')
+    await window.press('deleted')
     await window.settled()
     t.ok(window.excuse(/^400 .*\/query\/$|status of 400/) > 0)
+    window.isSilent(t)
+  })
+
+  t.test('three goals have a button, and the others share a menu', async (t) => {
+    const names = ['bought', 'asked', 'read']
+    for (const name of names) {
+      const body = { name, tags: ['goal'], steps: [{ event: name }] }
+      await askApi(daemon, 'POST', 'projects/1/actions/', body)
+    }
+    await window.open(WEB)
+    const goals = page.getByRole('group', { name: 'Goal' })
+    const shown = () => goals.getByRole('button').allInnerTexts()
+    await window.shows(t, async () => (await shown()).length, 3, 'three buttons')
+    const before = await shown()
+    const other = [...names, 'signed up'].find((name) => !before.includes(name)) ?? ''
+    await page.getByLabel('Other goals').selectOption(other)
+    await window.shows(t, shown, [...before.slice(0, 2), other], 'the chosen goal has a button')
+    t.equal(await goals.getByRole('button', { pressed: true }).innerText(), other)
+    await goals.getByRole('button', { name: other, exact: true }).click()
+    await window.shows(t, shown, before, 'no goal is chosen')
     window.isSilent(t)
   })
 }

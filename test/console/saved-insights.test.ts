@@ -56,9 +56,10 @@ if (browser !== null) {
     await page.waitForURL(/window=3/)
     await window.settled()
     const shown = await page.locator('.funnel').innerText()
+    const title = page.getByLabel('Title of the insight')
+    await window.shows(t, () => title.inputValue(), 'Funnel: Pageview → bought', 'a title is there')
+    await title.fill('Strict three days')
     await window.press('Save')
-    await page.getByRole('dialog').getByLabel('Name').fill('Strict three days')
-    await window.answer('Save')
     await page.getByText('Insight “Strict three days” saved.').waitFor()
     await page.getByRole('heading', { level: 1, name: 'Strict three days' }).waitFor()
 
@@ -144,6 +145,46 @@ if (browser !== null) {
     const names = (await insights()).map(({ name }) => name)
     t.ok(names.includes('Views'))
     t.notOk(names.includes('Weekly views'))
+    window.isSilent(t)
+  })
+
+  t.test('one click saves a new insight, with a title that says what it asks', async (t) => {
+    const board = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/dashboards/', {
+      name: 'Team',
+    })
+    const add = async (label: string, event: string) => {
+      await page.getByRole('combobox', { name: label }).click()
+      await page.getByRole('option', { name: event }).first().click()
+    }
+    await window.open(`/p/1/explore?dashboard=${board.id}`)
+    await add('Add an event', 'bought')
+    await page.waitForURL(/series=.*series=/)
+    await add('Add an event', 'All events')
+    await page.getByRole('combobox', { name: 'Event C' }).waitFor()
+    await add('Break down by property', 'plan')
+    await page.waitForURL(/by=/)
+    const title = 'Trends: Pageview, bought, All events, by plan'
+    await window.shows(
+      t,
+      () => page.getByLabel('Title of the insight').inputValue(),
+      title,
+      'title',
+    )
+    await window.press('Save')
+    await page.getByRole('heading', { level: 1, name: title }).waitFor()
+    const made = (await insights()).find(({ name }) => name === title)
+    t.match(
+      made,
+      { dashboards: [board.id] },
+      'it is on the dashboard from which the page was opened',
+    )
+    t.match(made, {
+      query: {
+        source: {
+          series: [{ event: '$pageview' }, { event: 'bought' }, { event: null }],
+        },
+      },
+    })
     window.isSilent(t)
   })
 

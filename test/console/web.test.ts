@@ -3,6 +3,7 @@
  *
  * @lane browser
  */
+import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { type ConsoleWindow, openWindow, startConsole } from '../fixtures/console.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
@@ -24,7 +25,7 @@ const TABLES: readonly (readonly [tab: string, by: string])[] = [
   ['Referrers', 'InitialReferringDomain'],
   ['UTM source', 'InitialUTMSource'],
   ['UTM medium', 'InitialUTMMedium'],
-  ['UTM campaign', 'InitialUTMCampaign'],
+  ['Campaigns', 'InitialUTMCampaign'],
   ['Browsers', 'Browser'],
   ['OS', 'OS'],
   ['Devices', 'DeviceType'],
@@ -100,9 +101,9 @@ async function firstRows(window: ConsoleWindow, tab: string) {
   return rows.slice(0, ROWS).map(([value, visitors, , views]) => [value, visitors, views])
 }
 
-/** Opens a table: those of campaigns share one choice, and all others have a tab. */
+/** Opens a table. The tables of the other UTM parameters share one menu, and all others have a tab. */
 async function choose({ page }: ConsoleWindow, tab: string, by: string) {
-  if (by.startsWith('InitialUTM')) await page.getByLabel('Campaigns').selectOption(by)
+  if (tab.startsWith('UTM')) await page.getByLabel('UTM', { exact: true }).selectOption(by)
   else await page.locator('.tabs').getByRole('link', { name: tab, exact: true }).click()
 }
 
@@ -140,6 +141,33 @@ if (console !== null) {
       const wanted = days.map((numbers) => numbers[place])
       await window.shows(t, read, wanted, name)
     }
+    window.isSilent(t)
+  })
+
+  t.test('the page has room for its numbers before they arrive', async (t) => {
+    const shift = await window.shiftOf(PAGE)
+    t.ok(shift < 0.05, `layout shift ${shift}`)
+  })
+
+  t.test('the file of a card has all rows of its table', async (t) => {
+    await window.open(PAGE)
+    await window.settled()
+    const asked = page.waitForRequest(/\/query\/$/)
+    const download = window.press('Download CSV: Top pages')
+    const [file] = await Promise.all([page.waitForEvent('download'), download])
+    const { query: sent } = (await asked).postDataJSON() as { query: { limit: number } }
+    t.equal(sent.limit, 50_000, 'all rows are requested, not only those of the card')
+    t.equal(file.suggestedFilename(), 'top-pages.csv')
+    const [head, ...lines] = (await readFile(await file.path(), 'utf8')).trim().split('\r\n')
+    t.equal(head, 'page,visitors,views,bounce_rate')
+    const all = naive.table({ breakdownBy: 'Page', includeBounceRate: true, ...query() })
+    t.strictSame(
+      lines.map((line) => line.split(',').slice(0, 3)),
+      (all as readonly [Value, [number], [number]][]).map(([value, [visitors], [views]]) =>
+        [value, visitors, views].map(String),
+      ),
+      'a line for each page',
+    )
     window.isSilent(t)
   })
 

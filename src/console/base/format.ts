@@ -1,20 +1,23 @@
 /** Formats numbers and moments for readers. Moments are shown in the time zone of the project. */
+import { lazy } from './lazy.ts'
 import { project } from './session.ts'
 
-const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-const EXACT = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
-const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+const WHOLE = lazy(() => new Intl.NumberFormat('en', { maximumFractionDigits: 0 }))
+const EXACT = lazy(() => new Intl.NumberFormat('en', { maximumFractionDigits: 2 }))
+const SHORT = lazy(
+  () => new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 }),
+)
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
 /** Formats 1234567 as 1,234,567, with at most two decimal places. */
 export function exact(value: number | null | undefined): string {
   if (value == null) return '–'
-  return (Number.isInteger(value) ? WHOLE : EXACT).format(value)
+  return (Number.isInteger(value) ? WHOLE : EXACT)().format(value)
 }
 
 /** Formats 1234567 as 1.2M. */
 export function short(value: number | null | undefined): string {
-  return value == null ? '–' : SHORT.format(value)
+  return value == null ? '–' : SHORT().format(value)
 }
 
 /** Formats a share between 0 and 1 as 12.3 %. */

@@ -2,6 +2,7 @@
  * Readable names for the events, properties and values that PostHog's SDKs and Tenrec define. Names that this file does
  * not list are shown unchanged. Names of properties: docs/compatibility/persons.md, "Automatic person properties".
  */
+import { lazy } from './lazy.ts'
 
 const EVENTS: Readonly<Record<string, string>> = {
   $pageview: 'Pageview',
@@ -162,12 +163,15 @@ export function isTechnical(key: string): boolean {
 
 const COUNTRY = /country_code$/
 const LANGUAGE = /browser_language(?:_prefix)?$/
-const regions = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' })
-const languages = new Intl.DisplayNames('en', {
-  type: 'language',
-  languageDisplay: 'standard',
-  fallback: 'none',
-})
+const regions = lazy(() => new Intl.DisplayNames('en', { type: 'region', fallback: 'none' }))
+const languages = lazy(
+  () =>
+    new Intl.DisplayNames('en', {
+      type: 'language',
+      languageDisplay: 'standard',
+      fallback: 'none',
+    }),
+)
 
 /**
  * Returns a readable text for the value of a property: `🇩🇪 Germany` for the country `DE`, and `English (United States)`
@@ -179,12 +183,12 @@ export function valueLabel(key: string, value: unknown): string | null {
     const name = countryName(value)
     return name && `${countryFlag(value)} ${name}`
   }
-  return LANGUAGE.test(key) ? displayName(languages, value) : null
+  return LANGUAGE.test(key) ? displayName(languages(), value) : null
 }
 
 /** Returns the English name of a country with an ISO 3166 code, or null for an unknown code. */
 export function countryName(code: string): string | null {
-  return /^[A-Z]{2}$/.test(code) ? displayName(regions, code) : null
+  return /^[A-Z]{2}$/.test(code) ? displayName(regions(), code) : null
 }
 
 const REGIONAL_A = 0x1f1e6

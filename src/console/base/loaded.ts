@@ -1,6 +1,6 @@
 /** Loads the data of a page when the page is shown, and again when the parameters of the request change. */
 import { signal } from '@preact/signals'
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
 import { may, project } from './session.ts'
 
@@ -50,13 +50,15 @@ export function useLoaded<Data>(
   const [own, setOwn] = useState(0)
   const loader = useRef(load)
   loader.current = load
-  useEffect(() => {
+  // Unlike other effects, a layout effect does not wait until the browser has painted, so the request is sent earlier.
+  useLayoutEffect(() => {
     const abort = new AbortController()
     // If there is a cached answer to the new request, it is shown. Otherwise the answer to the previous request stays
     // for now.
-    setState((before) =>
-      kept.has(key) ? initial(key) : { ...before, error: null, isLoading: true },
-    )
+    setState((before) => {
+      if (before.key === key && before.isLoading && before.error === null) return before
+      return kept.has(key) ? initial(key) : { ...before, error: null, isLoading: true }
+    })
     loader.current(abort.signal).then(
       (data) => {
         if (abort.signal.aborted) return

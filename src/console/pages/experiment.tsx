@@ -108,7 +108,9 @@ function ExperimentView({ experiment }: { experiment: Experiment }) {
       <About experiment={experiment} />
       {!isStarted && <Draft experiment={experiment} />}
       {isStarted && (
-        <Shown of={results}>{() => <Answers experiment={experiment} results={primary} alpha={alpha} />}</Shown>
+        <div class="results">
+          <Shown of={results}>{() => <Answers experiment={experiment} results={primary} alpha={alpha} />}</Shown>
+        </div>
       )}
       <div class="split even">
         <div>

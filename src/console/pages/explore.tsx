@@ -2,8 +2,8 @@
  * The page "Explore", with the query builder on the left and the answer on the right. The URL contains both. If a saved
  * insight is opened here, the page also has its title, and buttons that save, rename and delete it.
  */
-import { useEffect } from 'preact/hooks'
-import { innerQuery, isSame, toAddress } from '../base/query-address.ts'
+import { useEffect, useState } from 'preact/hooks'
+import { breakdownsOf, innerQuery, isSame, toAddress } from '../base/query-address.ts'
 import {
   Ask,
   act,
@@ -11,6 +11,7 @@ import {
   Button,
   Card,
   Empty,
+  eventLabel,
   go,
   inProjectPath,
   may,
@@ -20,6 +21,7 @@ import {
   path,
   post,
   project,
+  propertyLabel,
   query,
   RangePicker,
   type Shapes,
@@ -32,7 +34,7 @@ import {
 import { Answer } from '../parts/answers.tsx'
 import { ShareButton } from './dashboard/share.tsx'
 import { Builder } from './explore/builder.tsx'
-import { isWhole, longQuery, question, SAVED, WAYS, way } from './explore/question.ts'
+import { choices, isWhole, longQuery, question, SAVED, WAYS, way } from './explore/question.ts'
 import { Totals } from './explore/totals.tsx'
 import { Notes } from './notes/notes.tsx'
 
@@ -91,7 +93,7 @@ function Explorer({ insight }: { insight: Insight | null }) {
     query: asked,
     results: await askQuery<unknown>(asked, signal),
   }))
-  const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
+  const words = wayWords()
   const range = way.value !== 'retention' && !isWhole.value && (
     <RangePicker compares={way.value === 'trends' && 'year'} />
   )
@@ -110,6 +112,29 @@ function Explorer({ insight }: { insight: Insight | null }) {
       </Page>
     </>
   )
+}
+
+function wayWords(): string {
+  return WAYS.find(([one]) => one === way.value)?.[1] ?? ''
+}
+
+/** The most characters of a title that the page makes from the query. */
+const TITLE_CHARACTERS_MAX = 120
+
+/** Returns a title for the query of the page, such as "Funnel: Pageview → signed up, by Country". */
+function titleOfQuery(): string {
+  if (isWhole.value || way.value === 'paths') return wayWords()
+  const names = choices.value.map(({ name, event, action }) => {
+    if (name !== undefined) return name
+    if (event !== null) return eventLabel(event)
+    return action === undefined ? 'All events' : `Action ${action}`
+  })
+  const by = breakdownsOf(query.value).map(({ type, key }) => {
+    return type === 'cohort' ? 'cohort' : propertyLabel(key)
+  })
+  const events = names.join(way.value === 'funnel' || way.value === 'retention' ? ' → ' : ', ')
+  const title = `${wayWords()}: ${[events, ...by.map((one) => `by ${one}`)].join(', ')}`
+  return title.length > TITLE_CHARACTERS_MAX ? `${title.slice(0, TITLE_CHARACTERS_MAX - 1)}…` : title
 }
 
 function nameOf({ name, derived_name: derived }: Insight): string {
@@ -131,7 +156,7 @@ function Breadcrumb() {
 }
 
 function SaveControls({ insight }: { insight: Insight | null }) {
-  if (insight === null) return <SaveInsight label="Save" insight={null} />
+  if (insight === null) return <SaveNew />
   const saved = innerQuery(insight.query)
   const isChanged = saved === null || !isSame(saved, question.value)
   const { id } = insight
@@ -150,7 +175,7 @@ function SaveControls({ insight }: { insight: Insight | null }) {
           <Button press={save}>Save</Button>
         </>
       )}
-      <SaveInsight label="Save as" insight={insight} />
+      <SaveInsight label="Save as" name={insight.name ? `${insight.name} (copy)` : ''} insight={insight} />
       <Ask
         label="Rename"
         title="Rename the insight"
@@ -180,7 +205,49 @@ function framed(insight: Insight | null) {
   return { ...(isFrame && frame), kind: 'InsightVizNode', source: question.value }
 }
 
-function SaveInsight({ label, insight }: { label: string; insight: Insight | null }) {
+/**
+ * The title of a new insight, and the button that saves it. A title is already there, so that one click is enough. If
+ * the page was opened from a dashboard, the insight is added to this dashboard.
+ */
+function SaveNew() {
+  const [given, setGiven] = useState<string | null>(null)
+  const title = titleOfQuery()
+  const name = given?.trim() || title
+  const save = () => act(saveAs(name, query.value.get('dashboard') ?? '', null), savedWords(name))
+  return (
+    <span class="row save-new">
+      <input
+        aria-label="Title of the insight"
+        value={given ?? title}
+        onInput={({ currentTarget }) => setGiven(currentTarget.value)}
+        onKeyDown={({ key }) => key === 'Enter' && void save()}
+      />
+      <Button press={save}>Save</Button>
+      <SaveInsight label="Save to a dashboard" name={name} insight={null} />
+    </span>
+  )
+}
+
+/** Saves the query of the page as a new insight, on the dashboard with the number `onto` if it is not empty. */
+async function saveAs(name: string, onto: string, insight: Insight | null): Promise<void> {
+  const body = { name, saved: true, query: framed(insight), ...(onto !== '' && { dashboards: [Number(onto)] }) }
+  const made = await post('project/insights/', {}, body)
+  const address = new URLSearchParams(query.value)
+  address.set('insight', made.short_id)
+  if (onto !== '') address.set('dashboard', onto)
+  if (!address.has('way')) address.set('way', way.value)
+  go(`${path.value}?${address.toString()}`)
+}
+
+const savedWords = (name: string) => `Insight “${name}” saved.`
+
+interface SaveInsightProps {
+  readonly label: string
+  readonly name: string
+  readonly insight: Insight | null
+}
+
+function SaveInsight({ label, name: first, insight }: SaveInsightProps) {
   const { data } = useGet('project/dashboards/')
   const dashboards = (data?.results ?? []).map(({ id, name }) => [String(id), String(name ?? id)] as const)
   const hint = <a href={pageOf('/dashboards')}>All dashboards</a>
@@ -190,7 +257,7 @@ function SaveInsight({ label, insight }: { label: string; insight: Insight | nul
       title={insight === null ? 'Save as an insight' : 'Save as a new insight'}
       action="Save"
       fields={{
-        name: { label: 'Name', value: insight?.name ? `${insight.name} (copy)` : '', isRequired: true },
+        name: { label: 'Name', value: first, isRequired: true },
         onto: {
           kind: 'choice',
           label: 'On the dashboard',
@@ -200,18 +267,8 @@ function SaveInsight({ label, insight }: { label: string; insight: Insight | nul
         },
       }}
       submit={async ({ name, onto }) => {
-        const body = { name, saved: true, query: framed(insight) }
-        const made = await post(
-          'project/insights/',
-          {},
-          { ...body, ...(onto !== '' && { dashboards: [Number(onto)] }) },
-        )
-        say(`Insight “${name}” saved.`)
-        const address = new URLSearchParams(query.value)
-        address.set('insight', made.short_id)
-        if (onto !== '') address.set('dashboard', onto)
-        if (!address.has('way')) address.set('way', way.value)
-        go(`${path.value}?${address.toString()}`)
+        await saveAs(name, onto, insight)
+        say(savedWords(name))
       }}
     />
   )

@@ -56,10 +56,12 @@ interface FileProps {
   readonly type: string
   readonly text: () => string | Promise<string>
   readonly label: string
+  /** The name of the button for screen readers, if a page may have several buttons with the same label. */
+  readonly longLabel?: string
 }
 
 /** A button that saves a text as a file. */
-export function FileButton({ name, type, text, label }: FileProps) {
+export function FileButton({ name, type, text, label, longLabel }: FileProps) {
   const [isBusy, setBusy] = useState(false)
   async function save() {
     setBusy(true)
@@ -78,7 +80,7 @@ export function FileButton({ name, type, text, label }: FileProps) {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
   }
   return (
-    <Button press={save} disabled={isBusy}>
+    <Button press={save} disabled={isBusy} aria-label={longLabel}>
       {label}
     </Button>
   )
@@ -96,29 +98,32 @@ export interface AllRows {
 interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
-  /** Reads the rows of all pages, at most `CSV_ROWS_MAX`. If absent, the file contains the result of `rows`. */
+  /** Reads the rows of all pages. If absent, the file contains the result of `rows`. */
   readonly all?: (() => Promise<AllRows>) | undefined
   readonly query?: Query | undefined
-  /** What is shown before the menu. */
+  /** What is shown before the buttons. */
   readonly children?: ComponentChildren
 }
 
-/** A menu that saves numbers as a CSV file, and copies their query as a shell command. */
+/** A button that saves numbers as a CSV file, and a menu that copies their query as a shell command. */
 export function ExportMenu({ name, rows, all, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   async function table() {
-    const found = all === undefined ? { rows: rows().slice(0, CSV_ROWS_MAX), count: rows().length } : await all()
+    const found = all === undefined ? { rows: rows(), count: rows().length } : await all()
+    const written = found.rows.slice(0, CSV_ROWS_MAX)
     const words = Number.isFinite(found.count) ? ` of ${exact(found.count)}` : ''
-    if (found.count > found.rows.length) say(`The file has the first ${exact(found.rows.length)}${words} rows.`)
-    return csvOf(found.rows)
+    if (found.count > written.length) say(`The file has the first ${exact(written.length)}${words} rows.`)
+    return csvOf(written)
   }
   return (
     <span class="take-along">
       {children}
-      <Menu label={`Export: ${name}`}>
-        <FileButton label="Download CSV" name={file} type="text/csv" text={table} />
-        {query && may('query:read') && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
-      </Menu>
+      <FileButton label="Download CSV" longLabel={`Download CSV: ${name}`} name={file} type="text/csv" text={table} />
+      {query && may('query:read') && (
+        <Menu label={`Query of ${name}`}>
+          <CopyButton label="Copy as curl" text={() => curlOf(query)} />
+        </Menu>
+      )}
     </span>
   )
 }

@@ -254,37 +254,70 @@ function KeptWhole() {
 /** Returns the name under which the events that the reader has chosen last are stored in this browser. */
 const recentEvents = () => `events of ${project.value.id}`
 const EVERY: Suggestion = { value: '', words: 'All events' }
+/** The value that stands for all events in a field that is empty before a choice. No event can have this name. */
+const ALL = '\u0000'
 
 interface EventFieldProps {
   readonly label: string
   readonly one: SeriesChoice
   readonly set: (next: SeriesChoice) => void
+  readonly known: readonly Suggestion[]
+}
+
+/** Returns the known events and actions. All fields of a form share them, so that they are requested once. */
+function useSuggestions(): readonly Suggestion[] {
+  return [...useEventSuggestions(), ...useActionSuggestions()]
 }
 
 /** A field in which the reader chooses an event or an action. */
-function EventField({ label, one, set }: EventFieldProps) {
-  const events = useEventSuggestions()
-  const actions = useActionSuggestions()
+function EventField({ label, one, set, known }: EventFieldProps) {
   function choose(value: string) {
     const { action: _, ...rest } = one
-    const id = actionIn(value)
-    if (id === null) set({ ...rest, event: value === '' ? null : value })
-    else set({ ...rest, event: null, action: Number(id) })
+    set({ ...rest, ...chosenIn(value) })
   }
   return (
     <TextField
       picks
       label={label}
       value={one.action === undefined ? (one.event ?? '') : actionValue(one.action)}
-      options={[EVERY, ...events, ...actions]}
+      options={[EVERY, ...known]}
       recent={recentEvents()}
       change={choose}
     />
   )
 }
 
+/** Returns the event or the action that the value of a field for event names stands for. */
+function chosenIn(value: string): SeriesChoice {
+  const id = actionIn(value)
+  if (id === null) return { event: value === '' ? null : value }
+  return { event: null, ...(id !== '' && { action: Number(id) }) }
+}
+
+interface NextFieldProps extends Pick<EventFieldProps, 'label' | 'known'> {
+  readonly add: (next: SeriesChoice) => void
+}
+
+/** A field that adds the event that the reader chooses. It is empty again after that. */
+function NextField({ label, known, add }: NextFieldProps) {
+  return (
+    <TextField
+      picks
+      isNarrow
+      isQuiet
+      label={label}
+      placeholder={`+ ${label}`}
+      value=""
+      options={[{ ...EVERY, value: ALL }, ...known]}
+      recent={recentEvents()}
+      change={(value) => add(chosenIn(value))}
+    />
+  )
+}
+
 function SeriesFields() {
   const list = choices.value
+  const known = useSuggestions()
   const now = way.value
   const most = now === 'lifecycle' ? 1 : now === 'retention' ? 2 : LETTERS.length
   const least = now === 'funnel' ? 2 : 1
@@ -295,6 +328,7 @@ function SeriesFields() {
           <OneSeries
             one={one}
             label={labelOf(at)}
+            known={known}
             set={(next) => setChoices(list.with(at, next))}
             remove={list.length > least ? () => setChoices(list.toSpliced(at, 1)) : null}
           />
@@ -302,9 +336,11 @@ function SeriesFields() {
       ))}
       {list.length < most && (
         <li>
-          <Button press={() => setChoices([...list, { event: list.at(-1)?.event ?? null }])}>
-            {now === 'funnel' ? '+ Step' : now === 'retention' ? '+ Returning event' : '+ Event'}
-          </Button>
+          <NextField
+            label={now === 'funnel' ? 'Add a step' : now === 'retention' ? 'Add a returning event' : 'Add an event'}
+            known={known}
+            add={(next) => setChoices([...list, next])}
+          />
         </li>
       )}
     </ol>
@@ -316,7 +352,7 @@ interface OneSeriesProps extends EventFieldProps {
   readonly remove: (() => void) | null
 }
 
-function OneSeries({ one, label, set, remove }: OneSeriesProps) {
+function OneSeries({ one, label, set, known, remove }: OneSeriesProps) {
   const { math = 'total', property = '' } = one
   const filters: readonly PropertyFilter[] = one.filters ?? []
   const properties = usePropertyNames('event', one.event === null ? [] : [one.event])
@@ -334,7 +370,7 @@ function OneSeries({ one, label, set, remove }: OneSeriesProps) {
   }
   return (
     <>
-      <EventField label={label} one={one} set={set} />
+      <EventField label={label} one={one} set={set} known={known} />
       {remove && (
         <Button aria-label={`Remove ${label}`} press={remove}>
           ✕
@@ -484,6 +520,7 @@ function CohortRow({ chosen: { key }, set }: BreakdownRowProps) {
 /** The fields for events that take persons out of a funnel if they happen between two steps. */
 function Exclusions() {
   const list = exclusions.value
+  const known = useSuggestions()
   const steps = choices.value.map((_, at) => [String(at), `step ${at + 1}`] as const)
   const last = steps.length - 1
   const add = () => setExclusions([...list, { event: null, from: 0, to: last }])
@@ -495,7 +532,7 @@ function Exclusions() {
         const label = `Exclusion ${at + 1}`
         return (
           <div class="row" key={`${at} of ${list.length}`}>
-            <EventField label={label} one={one} set={(next) => set(next)} />
+            <EventField label={label} one={one} set={(next) => set(next)} known={known} />
             <Choice<string>
               label="after"
               value={String(one.from)}

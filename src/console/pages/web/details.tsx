@@ -5,10 +5,8 @@ import { type Column, Dialog, ExportMenu, exact, percent, Shown, setQuery, Table
 import type { Asked } from './asked.ts'
 import { Compared, filterBy, shareOf } from './report-card.tsx'
 import type { Report } from './reports.ts'
-import { type Row, tableQuery, useRows, wordsOf } from './rows.ts'
+import { fileRowOf, type Row, useRows, wholeQuery, wordsOf } from './rows.ts'
 
-/** The number of rows that is requested, which is the most that a query can return. */
-const ROWS_MAX = 50_000
 /** At most this many rows are drawn. A search also finds the other rows, and an exported file contains all of them. */
 const DRAWN_MAX = 1000
 
@@ -21,12 +19,7 @@ interface DetailsProps {
 
 /** Shows all rows of a table. A click on a row adds its filter to the page. */
 export function Details({ report, asked, compareFilter, visitors }: DetailsProps) {
-  const query = tableQuery(report, asked, {
-    limit: ROWS_MAX,
-    includeBounceRate: true,
-    ...(report.by === 'Page' && { includeScrollDepth: true }),
-    ...(compareFilter && { compareFilter }),
-  })
+  const query = wholeQuery(report, asked, compareFilter)
   const loaded = useRows(query)
   const close = () => setQuery({ details: null }, { replace: true })
   return (
@@ -138,19 +131,4 @@ function DetailsTable({ report, rows, hasGoal, visitors, open, aside }: DetailsT
 /** Compares two numbers. A missing number is less than any other. */
 function compareNumbers(a: number | null, b: number | null): number {
   return (a ?? Number.NEGATIVE_INFINITY) - (b ?? Number.NEGATIVE_INFINITY) || 0
-}
-
-/** Returns the function that converts a row of the table to a row of the exported file. */
-function fileRowOf(report: Report) {
-  return ({ value, visitors, visitorsBefore, views, viewsBefore, bounceRate, scroll, ...goal }: Row) => ({
-    [report.one.toLowerCase()]: wordsOf(report, value),
-    visitors,
-    ...(visitorsBefore !== null && { visitors_before: visitorsBefore }),
-    ...(goal.conversions === null
-      ? { views }
-      : { conversions: goal.conversions, converted_people: goal.converted, conversion_rate: goal.rate }),
-    ...(viewsBefore !== null && { views_before: viewsBefore }),
-    ...(bounceRate !== null && { bounce_rate: bounceRate }),
-    ...(scroll !== null && { scroll_depth: scroll }),
-  })
 }

@@ -5,6 +5,7 @@ import {
   Bar,
   Button,
   type Column,
+  ExportMenu,
   percent,
   Shown,
   setQuery,
@@ -13,7 +14,7 @@ import {
 } from '../../kit.ts'
 import type { Asked } from './asked.ts'
 import type { Report, ReportCard } from './reports.ts'
-import { type Row, tableQuery, useRows, wordsOf } from './rows.ts'
+import { askRows, fileRowOf, type Row, tableQuery, useRows, wholeQuery, wordsOf } from './rows.ts'
 import { ChangeMark } from './tiles.tsx'
 
 const ROWS = 9
@@ -75,6 +76,11 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
     ['Share', ({ visitors: own }) => shareText(own, visitors), 'minor number'],
     ['Views', 'views', 'count'],
   ]
+  /** The file contains all rows, not only those that the card shows. */
+  async function all() {
+    const { rows } = await askRows(wholeQuery(report, asked, compareFilter))
+    return { rows: rows.map(fileRowOf(report)), count: rows.length }
+  }
   return (
     <>
       <Shown of={loaded}>
@@ -93,11 +99,11 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
           />
         )}
       </Shown>
-      <p class="report-foot">
+      <ExportMenu name={report.name} rows={() => []} all={all}>
         <Button press={() => setQuery({ details: report.by })} aria-label={`Details: ${report.name}`}>
           Details
         </Button>
-      </p>
+      </ExportMenu>
     </>
   )
 }

@@ -1,5 +1,5 @@
 /** The tables of the page "Web": their names, their queries, and the filters that a click on a row adds. */
-import type { PropertyFilter } from '../../kit.ts'
+import { lazy, type PropertyFilter } from '../../kit.ts'
 
 /** The value of a row: one value, or several, such as a country and a city. */
 export type ReportValue = string | number | null | readonly (string | number | null)[]
@@ -62,11 +62,11 @@ function codeOf(value: ReportValue): string | undefined {
  * unknown, it returns the code.
  */
 function namesOf(type: 'region' | 'language'): (value: ReportValue) => string {
-  const names = new Intl.DisplayNames('en', { type })
+  const names = lazy(() => new Intl.DisplayNames('en', { type }))
   return (value) => {
     const code = String(value)
     try {
-      return `${names.of(code.replace(/-$/, '')) ?? code}`
+      return `${names().of(code.replace(/-$/, '')) ?? code}`
     } catch {
       return code
     }
@@ -142,10 +142,11 @@ export const CARDS: readonly ReportCard[] = [
         'session',
         '$entry_referring_domain',
       ),
+      report('InitialUTMCampaign', 'Campaigns', 'Campaign', 'session', '$entry_utm_campaign'),
     ],
     more: {
-      name: 'Campaigns',
-      reports: ['Source', 'Medium', 'Campaign', 'Term', 'Content'].map((part) => {
+      name: 'UTM',
+      reports: ['Source', 'Medium', 'Term', 'Content'].map((part) => {
         const name = `UTM ${part.toLowerCase()}`
         return report(
           `InitialUTM${part}`,

@@ -39,6 +39,19 @@ export function tableQuery({ by }: Report, asked: Asked, more: object): Query {
   return { kind: 'WebStatsTableQuery', breakdownBy: by, ...asked, ...bounces, ...more }
 }
 
+/** The number of rows that `wholeQuery` requests, which is the most that a query can return. */
+const ROWS_MAX = 50_000
+
+/** Returns the query for all rows of a table, with all their numbers. */
+export function wholeQuery(report: Report, asked: Asked, compareFilter: object | null): Query {
+  return tableQuery(report, asked, {
+    limit: ROWS_MAX,
+    includeBounceRate: true,
+    ...(report.by === 'Page' && { includeScrollDepth: true }),
+    ...(compareFilter && { compareFilter }),
+  })
+}
+
 /** Loads the rows of a table. */
 export function useRows(query: Query) {
   return useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
@@ -46,15 +59,19 @@ export function useRows(query: Query) {
   )
 }
 
-async function askRows(query: Query, signal: AbortSignal): Promise<Rows> {
+/** Requests the rows of a table. Throws an `ApiError`. */
+export async function askRows(query: Query, signal?: AbortSignal): Promise<Rows> {
   const answer = await askQueryWhole(query, signal)
   const columns = (answer['columns'] as readonly string[]).map(
     (one) => one.split('.').at(-1) ?? one,
   )
+  // Without a comparison, the answer has zeros for the period before.
+  const isCompared = query['compareFilter'] !== undefined
   const rows = (answer.results as readonly (readonly unknown[])[]).map((cells): Row => {
     const cell = (name: string): Cell => {
       const place = columns.indexOf(name)
-      return place === -1 ? [null, null] : (cells[place] as Cell)
+      const [current, previous] = place === -1 ? [null, null] : (cells[place] as Cell)
+      return [current, isCompared ? previous : null]
     }
     const [visitors, visitorsBefore] = cell('visitors')
     const [views, viewsBefore] = cell('views')
@@ -72,6 +89,25 @@ async function askRows(query: Query, signal: AbortSignal): Promise<Rows> {
     }
   })
   return { rows, hasMore: answer['hasMore'] === true }
+}
+
+/** Returns the function that converts a row of the table to a row of the exported file. */
+export function fileRowOf(report: Report) {
+  return ({ value, visitors, visitorsBefore, views, viewsBefore, ...rest }: Row): object => ({
+    [report.one.toLowerCase()]: wordsOf(report, value),
+    visitors,
+    ...(visitorsBefore !== null && { visitors_before: visitorsBefore }),
+    ...(rest.conversions === null
+      ? { views }
+      : {
+          conversions: rest.conversions,
+          converted_people: rest.converted,
+          conversion_rate: rest.rate,
+        }),
+    ...(viewsBefore !== null && { views_before: viewsBefore }),
+    ...(rest.bounceRate !== null && { bounce_rate: rest.bounceRate }),
+    ...(rest.scroll !== null && { scroll_depth: rest.scroll }),
+  })
 }
 
 /** Returns the value of a row as the page shows it. */
