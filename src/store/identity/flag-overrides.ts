@@ -51,6 +51,7 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
    * other number are removed. If it throws `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {
+    if (this.isEmpty) return
     const inherited = this.of(from)
     const own = this.of(into)
     if (inherited.size === 0 && (own.size === 0 || kept === into)) return

@@ -14,6 +14,8 @@ export class NumberedRecords<T> {
   readonly projectId: number
   readonly #table: Table
   readonly #changed = new Map<number, T | null>()
+  /** Null until it was looked up. False also if all records were removed since. */
+  #isEmpty: boolean | null = null
 
   constructor(projectId: number, table: Table) {
     this.projectId = projectId
@@ -27,8 +29,18 @@ export class NumberedRecords<T> {
     return loadNumbered(this.#table, this.projectId, number)
   }
 
+  /** True if there is certainly no record. */
+  get isEmpty(): boolean {
+    if (this.#isEmpty === null) {
+      this.#isEmpty =
+        this.#changed.size === 0 && lastKey(this.#table, keysOf(this.projectId)) === undefined
+    }
+    return this.#isEmpty
+  }
+
   /** Replaces a record, or removes it if `record` is null. */
   set(number: number, record: T | null): void {
+    if (record !== null) this.#isEmpty = false
     this.#changed.set(number, record)
   }
 
