@@ -160,7 +160,7 @@ abstract class PlainLayout implements Layout {
 
   commit(): void {
     this.#root.transactionSync(() => this.storeAll())
-    this.#pending.clear()
+    this.#pending.clear(this.#pending.count)
   }
 
   maintain(): void {}

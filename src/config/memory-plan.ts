@@ -126,9 +126,9 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The hash table of these entries doubles its memory when more than half of its slots are in use. 200,000 entries
-    // are few enough to avoid the last doubling.
-    uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
+    // The hash table of these entries doubles its memory when more than half of its slots are in use. It becomes a run
+    // only at the end of a commit, so there is room for the 65,536 events of a commit before the next doubling.
+    uuidTableEntries: (share === 1 ? 448 : 192) * 1024,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:
       Math.max(24 * MIB, Math.floor(usedBytes - REST_BYTES - columnsBytes)) +

@@ -3,10 +3,12 @@
  * clients. An attack uses only the public key of a project, unless its description says otherwise. All input is
  * generated from a seed.
  */
+import { createCipheriv, createHash } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
+import { REFUSALS } from '../../src/base/refusals.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { type Body, packAround, packBody, packEvents } from './bodies.ts'
-import { type Client, pause, type Reply, type SendResult } from './client.ts'
+import { Client, pause, type Reply, type SendResult } from './client.ts'
 import { plainEvents, questionsOfMonth } from './ordinary-month.ts'
 import { type Shape, shapeBodies } from './shapes.ts'
 import { type Attack, readGauge, type Scene, untilProcessed } from './trial.ts'
@@ -28,7 +30,17 @@ const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
 const LARGE_TEXT_BYTES = 520_000
 const PERSONS_OF_A_BODY = 38
 /** Time limit for sending and processing the events of an ordinary month. */
-const FILL_MS_MAX = 3_600_000
+const MONTH_MS_MAX = 3_600_000
+/** Row 13: the senders, each with an address of its own, and their bodies. */
+const FILLING_SENDERS = 8
+const FIRST_FILLING_ADDRESS = 10
+const EVENTS_OF_FILLING = 250
+const FILLING_TEXT_UNITS = 1000
+/** Filling ends after this time, whether the disk is full or not. */
+const FILL_MS_MAX = 900_000
+/** The disk is full if all captures have been refused because of it for so long. */
+const FULL_MS = 10_000
+const PROBE_MS = 10_000
 /** Decisions of each person whose decisions are compared. */
 const DECISIONS = 1000
 
@@ -386,41 +398,139 @@ function largeShare(): Attack {
   }
 }
 
-/** Row 13: plain events at full speed into a small file system. */
+/** Row 13: plain events with a text each, at full speed, into a small file system until it is full. */
 function smallDisk(seed: number): Attack {
   return {
+    leavesDiskFull: true,
     async send(scene) {
-      const statuses: Record<string, number> = {}
-      let bytes = 0
-      let acceptedEvents = 0
-      let refusedSinceMs = Number.POSITIVE_INFINITY
-      const client = async (index: number): Promise<void> => {
-        const dice = new Dice(seed * 100 + index)
-        while (performance.now() < scene.endMs && performance.now() - refusedSinceMs < 5000) {
-          if (!scene.daemon.isAlive) return
-          const body = packBody(plainEvents(dice, 500))
-          const reply = await scene.attacker.batch(body)
-          statuses[reply.status] = (statuses[reply.status] ?? 0) + 1
-          bytes += body.packed.length
-          if (reply.status === 200) {
-            acceptedEvents += 500
-          } else {
-            if (refusedSinceMs === Number.POSITIVE_INFINITY) refusedSinceMs = performance.now()
-            await pause(100)
-          }
-        }
-      }
-      await Promise.all(Array.from({ length: 8 }, (_, index) => client(index)))
+      const filled = await fillDisk(scene, seed)
       await untilIdle(scene)
-      scene.note('accepted events', acceptedEvents)
+      scene.note('accepted events', filled.acceptedEvents)
+      scene.note('while full', await probeFull(scene))
       const left = readGauge(await scene.reader.get('/metrics'), 'ingest_queue_depth')
       scene.note('events that wait', left)
-      await timed(scene, 'flags', () => scene.reader.post('/flags/?v=2', { distinct_id: 'x' }))
-      await timed(scene, 'read', () => scene.reader.api('GET', 'events/?limit=2'))
       scene.note('stored events', await countEvents(scene.reader, 'plain'))
-      return { statuses, bytes, acceptedEvents }
+      return filled
+    },
+    async restarted(scene) {
+      scene.note('full after a restart', await probeFull(scene))
+      const stored = await countEvents(scene.reader, 'plain')
+      scene.note('stored events after a restart', stored)
+      const { diskMib } = scene.settings
+      if (diskMib !== undefined) scene.place.growFileSystem(2 * diskMib)
     },
   }
+}
+
+/**
+ * Sends events from several addresses, because one address may fill only a part of the queue. Ends when the disk is
+ * full: for some seconds, all captures of all senders are refused because of the disk, and no event waits.
+ */
+async function fillDisk(scene: Scene, seed: number): Promise<SendResult> {
+  const statuses: Record<string, number> = {}
+  const refusals: Record<string, number> = {}
+  const startMs = performance.now()
+  const endMs = startMs + FILL_MS_MAX
+  let bytes = 0
+  let acceptedEvents = 0
+  /** The time of the last answer that was not a refusal because of the disk. */
+  let notFullMs = startMs
+  let isFull = false
+  const work = async (client: Client, index: number): Promise<void> => {
+    const dice = new Dice(seed * 100 + index)
+    const texts = randomTexts(`${seed} ${index}`)
+    while (!isFull && scene.daemon.isAlive && performance.now() < endMs) {
+      const body = packBody(plainEvents(dice, EVENTS_OF_FILLING).map((event) => texts(event)))
+      const reply = await client.batch(body)
+      statuses[reply.status] = (statuses[reply.status] ?? 0) + 1
+      bytes += body.packed.length
+      if (!isDiskFull(reply)) notFullMs = performance.now()
+      if (reply.status === 200) {
+        acceptedEvents += body.events
+        continue
+      }
+      const reason = detailOf(reply)
+      refusals[reason] = (refusals[reason] ?? 0) + 1
+      await pause(100)
+    }
+  }
+  const watch = async (): Promise<void> => {
+    while (!isFull && scene.daemon.isAlive && performance.now() < endMs) {
+      await pause(500)
+      if (performance.now() - notFullMs < FULL_MS) continue
+      const left = readGauge(await scene.reader.get('/metrics'), 'ingest_queue_depth')
+      isFull = left === 0 && performance.now() - notFullMs >= FULL_MS
+    }
+  }
+  const others = Array.from({ length: FILLING_SENDERS - 1 }, (_, index) =>
+    otherClient(scene, index),
+  )
+  await Promise.all([watch(), ...[scene.attacker, ...others].map(work)])
+  for (const client of others) client.close()
+  scene.note('refusals', refusals)
+  if (isFull) {
+    const afterMs = Math.round(performance.now() - startMs)
+    scene.note('full', { afterMs, ...roundedUse(scene) })
+  }
+  return { statuses, bytes, acceptedEvents }
+}
+
+function roundedUse({ place }: Scene): Readonly<Record<string, number>> {
+  const { usedMib = 0, sizeMib = 0 } = place.fileSystem() ?? {}
+  return { usedMib: Math.round(usedMib), sizeMib: Math.round(sizeMib) }
+}
+
+/** A further sender beside the attacker, with an address that no other client has. */
+function otherClient({ url, settings }: Scene, index: number): Client {
+  const last = FIRST_FILLING_ADDRESS + index
+  const options = { url, address: `127.0.0.${last}`, connectionsMax: 4 }
+  return new Client(
+    settings.isForwarded ? { ...options, forwardedFor: `203.0.113.${last}` } : options,
+  )
+}
+
+/** Adds a property with a random text to the JSON of an event, so that compression cannot make it much smaller. */
+function randomTexts(seed: string): (event: string) => string {
+  const key = createHash('md5').update(seed).digest()
+  const cipher = createCipheriv('aes-128-ctr', key, Buffer.alloc(16))
+  const zeros = Buffer.alloc((FILLING_TEXT_UNITS * 3) / 4)
+  return (event) => `${event.slice(0, -2)},"note":"${cipher.update(zeros).toString('base64')}"}}`
+}
+
+/** Asks for flags, reads and sends captures for some seconds, and counts the answers. */
+async function probeFull(scene: Scene): Promise<Readonly<Record<string, number>>> {
+  const { reader } = scene
+  const counts = {
+    captures: 0,
+    diskFull: 0,
+    flags: 0,
+    flagsAnswered: 0,
+    reads: 0,
+    readsAnswered: 0,
+  }
+  const endMs = performance.now() + PROBE_MS
+  for (let turn = 0; performance.now() < endMs && scene.daemon.isAlive; turn++) {
+    const event = { event: 'probe', distinct_id: `probe ${turn}` }
+    counts.captures++
+    if (isDiskFull(await reader.post('/batch/', { batch: [event] }))) counts.diskFull++
+    counts.flags++
+    const flags = await reader.post('/flags/?v=2', { distinct_id: `probe ${turn}` })
+    if (flags.status === 200) counts.flagsAnswered++
+    counts.reads++
+    const read = await reader.api('GET', 'events/?limit=2&event=plain')
+    if (read.status === 200) counts.readsAnswered++
+    await pause(100)
+  }
+  return { ...counts, ...roundedUse(scene) }
+}
+
+function isDiskFull(reply: Reply): boolean {
+  return reply.status === 503 && detailOf(reply) === REFUSALS.disk_full.detail
+}
+
+function detailOf({ status, text }: Reply): string {
+  if (status !== 503) return String(status)
+  return String((JSON.parse(text) as { detail?: unknown }).detail)
 }
 
 async function countEvents(client: Client, event: string): Promise<number | null> {
@@ -476,7 +586,7 @@ function smallMachine(seed: number, events: number): Attack {
       const dice = new Dice(seed)
       const startMs = performance.now()
       const total = events / 1000
-      const endMs = startMs + FILL_MS_MAX
+      const endMs = startMs + MONTH_MS_MAX
       for (let sent = 0; sent < total && scene.daemon.isAlive; ) {
         const bodies: Body[] = []
         for (let index = 0; index < 8 && sent < total; index++, sent++) {
@@ -632,7 +742,7 @@ export const ROWS: readonly Row[] = [
   ...[64, 200, 600].map((diskMib) => ({
     number: 13,
     variant: String(diskMib),
-    title: `plain events at full speed into a file system of ${diskMib} MiB`,
+    title: `plain events at full speed until a file system of ${diskMib} MiB is full`,
     machine: { diskMib },
     make: smallDisk,
   })),

@@ -145,6 +145,7 @@ function summary(report: TrialReport): string {
     `after restart ${restart.peaks.anonymousMib} MiB`,
     `CPU ${report.cpuSeconds} s`,
     `disk ${Math.max(peaks.diskMib, restart.peaks.diskMib)} MiB`,
+    ...(peaks.fileSystemMib === null ? [] : [`file system ${peaks.fileSystemMib} MiB used`]),
     `wire ${Math.round(report.wireBytes / 1024)} KiB in ${Math.round(report.sendMs / 1000)} s`,
     `answers ${JSON.stringify(report.statuses)}`,
     `others wait ${captures.longestMs}/${flags.longestMs}/${reads.longestMs} ms (captures/flags/reads)`,

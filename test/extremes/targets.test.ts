@@ -16,7 +16,13 @@ const WAITS = {
   firstRefusal: '',
   refusedMs: null,
 }
-const PEAKS = { anonymousMib: 800, residentMib: 2000, diskMib: 900, cpuSeconds: 9 }
+const PEAKS = {
+  anonymousMib: 800,
+  residentMib: 2000,
+  diskMib: 900,
+  fileSystemMib: null,
+  cpuSeconds: 9,
+}
 const DECISIONS = {
   'decision of narrow': { medianMs: 1, p99Ms: 2 },
   'decision of wide1': { medianMs: 1, p99Ms: 4 },
@@ -28,9 +34,19 @@ const LISTS = {
   'a new event is listed': true,
   'a new property is listed': true,
 }
+const ANSWERED = { flags: 50, flagsAnswered: 50, reads: 50, readsAnswered: 50 }
+const FULL = {
+  full: { afterMs: 9, usedMib: 48, sizeMib: 64 },
+  'while full': ANSWERED,
+  'full after a restart': ANSWERED,
+  'accepted events': 500,
+  'stored events': 500,
+  'stored events after a restart': 500,
+}
 const FIGURES: Readonly<Record<number, object>> = {
   7: DECISIONS,
   8: LISTS,
+  13: FULL,
   15: { filled: { events: 1, seconds: 1 }, 'trends: detail': 'text', trends: { status: 200 } },
 }
 
@@ -82,7 +98,7 @@ t.test('each figure beyond its target is named, in those rows that have the targ
       [...range(1, 6), 13, 14, 16],
       /^ready after no time \(5000 ms\), ready after 5001 ms/,
     ],
-    [{ seenMs: null }, [...range(1, 6), 13, 14, 16], /^an event after the attack .* no time/],
+    [{ seenMs: null }, [...range(1, 6), 14, 16], /^an event after the attack .* no time/],
     [
       { restart: { ...restart, seenMs: 30_001 } },
       [...range(1, 6), 13, 14, 16],
@@ -99,8 +115,9 @@ t.test('each figure beyond its target is named, in those rows that have the targ
       /^memory 900 MiB/,
     ],
     [{ captures: late }, [...range(1, 9), 12], /^others wait 1001 ms \(1000 ms\)$/],
-    [{ flags: { ...WAITS, refused: 3 } }, [...range(1, 9), 12], /^3 requests of others/],
-    [{ reads: { ...WAITS, failed: 1 } }, [...range(1, 9), 12], /^1 requests of others/],
+    [{ captures: { ...WAITS, refused: 2 } }, [...range(1, 9), 12], /^2 requests of others/],
+    [{ flags: { ...WAITS, refused: 3 } }, [...range(1, 9), 12, 13], /^3 requests of others/],
+    [{ reads: { ...WAITS, failed: 1 } }, [...range(1, 9), 12, 13], /^1 requests of others/],
     [{ lagMs: 20_001 }, [6], /^all is processed after 20001 ms/],
     [
       { figures: { ...DECISIONS, 'decision of wide1': { p99Ms: 4.1 } } },
@@ -138,6 +155,40 @@ t.test(
     t.match(missed({ number: 15, variant: '1024' }, refused), [/^1 requests of others/])
   },
 )
+
+t.test('row 13 misses its targets if the disk was not full, or not all was stored', async (t) => {
+  const { full: _, ...never } = FULL
+  const cases: readonly (readonly [object, RegExp])[] = [
+    [{ figures: never }, /^the disk was not full/],
+    [
+      { figures: { ...FULL, full: { usedMib: 47, sizeMib: 64 } } },
+      /^the disk was not full: 47 of 64 MiB/,
+    ],
+    [
+      { figures: { ...FULL, 'while full': { ...ANSWERED, flagsAnswered: 49 } } },
+      /^while full, 49 of 50 requests for flags are answered$/,
+    ],
+    [
+      { figures: { ...FULL, 'full after a restart': { ...ANSWERED, readsAnswered: 0 } } },
+      /^full after a restart, 0 of 50 requests for reads are answered$/,
+    ],
+    [
+      { figures: { ...FULL, 'while full': { ...ANSWERED, reads: 0, readsAnswered: 0 } } },
+      /^while full, 0 of 0 requests for reads/,
+    ],
+    [{ figures: { ...FULL, 'stored events': 499 } }, /^stored events: 499 of 500/],
+    [
+      { figures: { ...FULL, 'stored events after a restart': null } },
+      /^stored events after a restart: null of 500/,
+    ],
+    [{ lagMs: null }, /^not all is processed without more room$/],
+  ]
+  for (const [change, expected] of cases) {
+    const found = missed({ number: 13 }, change)
+    t.match(found, [expected])
+    t.equal(found.length, 1)
+  }
+})
 
 t.test('targets follow the setting of the memory and the speed of the machine', async (t) => {
   const peaks = { ...PEAKS, anonymousMib: 450 }

@@ -19,6 +19,10 @@ const DECISION_FACTOR = 2
 
 /** After these rows, a restart and a new event must be fast. */
 const RECOVERED_ROWS: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 13, 14, 16])
+/** The row that fills the disk. */
+const FULL_DISK_ROW = 13
+/** The disk counts as full only if this part of it was used, because all of the rest is reserved. */
+const FULL_PART = 0.75
 const MEMORY_ROWS: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 9, 16])
 /** Beside these rows, other clients must be answered as usual. */
 const SHARED_ROWS: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 7, 8, 9, 12])
@@ -36,7 +40,7 @@ export function missedTargets(row: JudgedRow, report: TrialReport): readonly str
   const missed = missedLife(report)
   // The figures of a daemon that ended say nothing more.
   if (missed.length > 0) return missed
-  if (RECOVERED_ROWS.has(number)) missed.push(...missedRecovery(report))
+  if (RECOVERED_ROWS.has(number)) missed.push(...missedRecovery(row, report))
   if (MEMORY_ROWS.has(number)) missed.push(...missedMemory(row, report))
   if (SHARED_ROWS.has(number)) missed.push(...missedByOthers(report))
   missed.push(...(OWN_TARGETS[number]?.(report, row) ?? []))
@@ -50,7 +54,8 @@ function missedLife({ isAlive, ending, restart }: TrialReport): string[] {
   return missed
 }
 
-function missedRecovery({ restart, seenMs, slowness }: TrialReport): string[] {
+function missedRecovery({ number }: JudgedRow, report: TrialReport): string[] {
+  const { restart, seenMs, slowness } = report
   const missed: string[] = []
   for (const ms of restart.readyMs) {
     if (isLate(ms, READY_MS * slowness)) missed.push(`ready after ${text(ms)} (${READY_MS} ms)`)
@@ -59,6 +64,8 @@ function missedRecovery({ restart, seenMs, slowness }: TrialReport): string[] {
     ['after the attack', seenMs],
     ['after a restart', restart.seenMs],
   ] as const) {
+    // A full disk accepts no event before the restart.
+    if (number === FULL_DISK_ROW && when === 'after the attack') continue
     if (!isLate(ms, SEEN_MS * slowness)) continue
     missed.push(`an event ${when} is seen after ${text(ms)} (${SEEN_MS} ms)`)
   }
@@ -117,6 +124,34 @@ const OWN_TARGETS: Readonly<Record<number, Judge>> = {
       ...lists,
       ...names.filter((name) => figures[name] !== true).map((name) => `not: ${name}`),
     ]
+  },
+  [FULL_DISK_ROW](report) {
+    const { figures, flags, reads, lagMs } = report
+    const missed: string[] = []
+    const [used, size] = ['usedMib', 'sizeMib'].map((name) => numberIn(figures['full'], name))
+    if (!(Number(used) >= FULL_PART * Number(size))) {
+      missed.push(`the disk was not full: ${used} of ${size} MiB when captures were refused`)
+    }
+    for (const when of ['while full', 'full after a restart']) {
+      for (const kind of ['flags', 'reads']) {
+        const [asked, answered] = [kind, `${kind}Answered`].map((name) =>
+          numberIn(figures[when], name),
+        )
+        if (!(Number(asked) > 0 && answered === asked)) {
+          missed.push(`${when}, ${answered} of ${asked} requests for ${kind} are answered`)
+        }
+      }
+    }
+    const refused = flags.refused + flags.failed + reads.refused + reads.failed
+    if (refused > 0) missed.push(`${refused} flags and reads of others are refused (0)`)
+    if (lagMs === null) missed.push('not all is processed without more room')
+    const accepted = Number(figures['accepted events'])
+    for (const name of ['stored events', 'stored events after a restart']) {
+      const stored = figures[name]
+      if (typeof stored === 'number' && stored >= accepted) continue
+      missed.push(`${name}: ${String(stored)} of ${accepted} that were accepted`)
+    }
+    return missed
   },
   15(report, { variant }) {
     const { figures, captures, slowness } = report

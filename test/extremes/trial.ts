@@ -45,6 +45,7 @@ export interface Scene {
   /** Reads with the personal key, from the address of an ordinary client. */
   readonly reader: Client
   readonly settings: TrialSettings
+  readonly place: Place
   /** The end of the attack, on the clock of `performance.now()`. */
   readonly endMs: number
   /** Records a figure for the report. */
@@ -57,6 +58,10 @@ export interface Attack {
   send(scene: Scene): Promise<SendResult>
   /** Reads after everything was processed, while ordinary clients continue. */
   read?(scene: Scene): Promise<void>
+  /** No event is accepted after this attack until `restarted` ends, so that none is sent to see whether it is stored. */
+  readonly leavesDiskFull?: boolean
+  /** Looks at the daemon that was started again, before an event is sent to it. */
+  restarted?(scene: Scene): Promise<void>
 }
 
 export interface Restart {
@@ -138,6 +143,7 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
     attacker,
     reader,
     settings,
+    place,
     endMs: performance.now() + settings.attackMsMax,
     note: (name, value) => {
       figures[name] = value
@@ -154,7 +160,7 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
     const sent = await attack.send({ ...scene, endMs: startMs + settings.attackMsMax })
     const sentMs = performance.now()
     const [seenMs, lagMs] = await Promise.all([
-      untilSeen(daemon, reader, settings.drainMsMax),
+      attack.leavesDiskFull === true ? null : untilSeen(daemon, reader, settings.drainMsMax),
       untilProcessed(daemon, reader, settings.drainMsMax),
     ])
     await pause(settings.lifeMsMin)
@@ -164,20 +170,22 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
     const { isAlive } = daemon
     const ending = isAlive ? null : JSON.stringify(await daemon.process.ended)
     await daemon.kill()
+    // Before the restart uses the same folder.
+    const peaks = daemon.peaks()
     const startMsMax = settings.startMsMax * slowness
     const [firstMs, lastMs] = attacker.refusedAtMs ?? []
     const refusedMs: TrialReport['attackerRefusedMs'] =
       firstMs === undefined || lastMs === undefined
         ? null
         : [Math.round(firstMs - startMs), Math.round(lastMs - startMs)]
-    const restart = await startAgain(place, settings, startMsMax)
+    const restart = await startAgain(attack, scene, startMsMax)
     return {
       isAlive,
       ending,
       isStoppedByGuard: daemon.isStoppedByGuard,
       idleMib,
-      cpuSeconds: Math.round(daemon.peaks().cpuSeconds - idleCpuSeconds),
-      peaks: daemon.peaks(),
+      cpuSeconds: Math.round(peaks.cpuSeconds - idleCpuSeconds),
+      peaks,
       seenMs,
       lagMs,
       wireBytes: sent.bytes,
@@ -200,18 +208,25 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
 }
 
 /** Starts the daemon on the store after an attack, up to three times if it does not live. */
-async function startAgain(
-  place: Place,
-  settings: TrialSettings,
-  startMsMax: number,
-): Promise<Restart> {
+async function startAgain(attack: Attack, before: Scene, startMsMax: number): Promise<Restart> {
+  const { place, settings } = before
   const readyMs: (number | null)[] = []
-  let peaks: Peaks = { anonymousMib: 0, residentMib: 0, diskMib: 0, cpuSeconds: 0 }
+  let peaks: Peaks = {
+    anonymousMib: 0,
+    residentMib: 0,
+    diskMib: 0,
+    fileSystemMib: null,
+    cpuSeconds: 0,
+  }
   const keep = (more: Peaks): void => {
     peaks = {
       anonymousMib: Math.max(peaks.anonymousMib, more.anonymousMib),
       residentMib: Math.max(peaks.residentMib, more.residentMib),
       diskMib: Math.max(peaks.diskMib, more.diskMib),
+      fileSystemMib:
+        more.fileSystemMib === null
+          ? peaks.fileSystemMib
+          : Math.max(peaks.fileSystemMib ?? 0, more.fileSystemMib),
       cpuSeconds: Math.max(peaks.cpuSeconds, more.cpuSeconds),
     }
   }
@@ -219,11 +234,9 @@ async function startAgain(
     try {
       const daemon = await WatchedDaemon.start(place, startMsMax)
       readyMs.push(Math.round(daemon.readyMs))
-      const reader = new Client({
-        url: daemon.process.url,
-        address: MARKER_ADDRESS,
-        connectionsMax: 4,
-      })
+      const { url } = daemon.process
+      const reader = new Client({ url, address: MARKER_ADDRESS, connectionsMax: 4 })
+      await attack.restarted?.({ ...before, url, daemon, attacker: reader, reader })
       const livesUntilMs = performance.now() + settings.lifeMsMin
       const seenMs = await untilSeen(daemon, reader, settings.drainMsMax)
       while (daemon.isAlive && performance.now() < livesUntilMs) await pause(POLL_MS)

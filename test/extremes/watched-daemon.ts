@@ -1,6 +1,14 @@
 /** A daemon with monitored memory and disk use. It runs with the options and variables of `npm start`. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type Ending, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 
@@ -44,6 +52,8 @@ export interface Peaks {
   readonly anonymousMib: number
   readonly residentMib: number
   readonly diskMib: number
+  /** The most that was used of the file system that holds the data directory. Null if it is not its own. */
+  readonly fileSystemMib: number | null
   /** Of all threads since the start. */
   readonly cpuSeconds: number
 }
@@ -78,6 +88,18 @@ export class Place {
     if (openFilesMax !== undefined) steps.push(`ulimit -n ${openFilesMax}`)
     if (groupMib !== undefined) steps.push(`echo $$ > ${join(this.#group, 'cgroup.procs')}`)
     return steps.length === 0 ? [] : ['sh', '-c', `${steps.join('; ')}; exec "$@"`, 'sh']
+  }
+
+  /** Returns the use of the file system that holds only the data directory, or null if there is none. */
+  fileSystem(): { readonly usedMib: number; readonly sizeMib: number } | null {
+    if (this.machine.diskMib === undefined) return null
+    const { bsize, blocks, bfree } = statfsSync(this.#folder)
+    return { usedMib: ((blocks - bfree) * bsize) / MIB, sizeMib: (blocks * bsize) / MIB }
+  }
+
+  /** Enlarges that file system to `mib` MiB while it is in use. */
+  growFileSystem(mib: number): void {
+    execFileSync('mount', ['-o', `remount,size=${mib}m`, this.#folder])
   }
 
   release(): void {
@@ -171,6 +193,7 @@ class Watch {
   #anonymousMib = 0
   #residentMib = 0
   #diskMib = 0
+  #fileSystemMib: number | null = null
   #cpuSeconds = 0
   #samples = 0
   #timer: NodeJS.Timeout | undefined
@@ -202,6 +225,7 @@ class Watch {
       anonymousMib: Math.round(this.#anonymousMib),
       residentMib: Math.round(this.#residentMib),
       diskMib: Math.round(this.#diskMib),
+      fileSystemMib: this.#fileSystemMib === null ? null : Math.round(this.#fileSystemMib),
       cpuSeconds: Number(this.#cpuSeconds.toFixed(1)),
     }
   }
@@ -237,7 +261,13 @@ class Watch {
       this.isStoppedByGuard = true
       process.kill(pid, 'SIGKILL')
     }
+    this.#lookAtFileSystem()
     if (this.#samples++ % DISK_EVERY === 0) this.#lookAtDisk()
+  }
+
+  #lookAtFileSystem(): void {
+    const use = this.#place.fileSystem()
+    if (use !== null) this.#fileSystemMib = Math.max(this.#fileSystemMib ?? 0, use.usedMib)
   }
 
   #lookAtDisk(): void {

@@ -5,6 +5,8 @@
  */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
+import { memoryPlan } from '../../src/config/memory-plan.ts'
+import { UUID_TABLE_ENTRIES_MAX } from '../../src/store/events/limits.ts'
 import { UuidFilter } from '../../src/store/events/uuid/uuid-filter.ts'
 import { UuidFingerprint } from '../../src/store/events/uuid/uuid-fingerprint.ts'
 import { UuidIndex } from '../../src/store/events/uuid/uuid-index.ts'
@@ -114,12 +116,7 @@ t.test('a fingerprint depends on all of its parts', async (t) => {
 })
 
 t.test('entries are found in runs of all levels, after merges and after reopening', async (t) => {
-  const environment = new Environment({
-    dataDir: t.testdir(),
-    name: 'events',
-    tables: ['uuid_runs', 'uuid_chunks'],
-  })
-  t.teardown(() => environment.close())
+  const environment = openTables(t)
   const { tables } = environment
   const options = { tableEntriesMax: 1500, runsPerMerge: 3 }
   let index = new UuidIndex(tables, options)
@@ -170,6 +167,56 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
   const [run] = runs
   if (run !== undefined) new RunCursor(tables, run).collect(5, null, few, 10)
   t.equal(few.length, 10)
+})
+
+/** The largest usual commit: four thirds of 49,152 events (engine/processor/log-processor.ts). */
+const COMMIT_EVENTS = 65_536
+
+function openTables(t: Test): Environment<'uuid_runs' | 'uuid_chunks'> {
+  const environment = new Environment({
+    dataDir: t.testdir(),
+    name: 'events',
+    tables: ['uuid_runs', 'uuid_chunks'],
+  })
+  t.teardown(() => environment.close())
+  return environment
+}
+
+/** Adds entries with different fingerprints. */
+function addMany(index: UuidIndex, count: number): void {
+  for (let number = 1; number <= count; number++) {
+    index.add(Math.imul(number, 0x9e37_79b1), Math.imul(number, 0x85eb_ca6b), number)
+  }
+}
+
+t.test('the commit that fills the table does not double it', async (t) => {
+  const budgets = [640, 384].map((mib) => mib * 1024 ** 2)
+  for (const memoryBytesMax of budgets) {
+    const { uuidTableEntries } = memoryPlan({ memoryBytesMax, coreCount: 2 })
+    const index = new UuidIndex(openTables(t).tables, { tableEntriesMax: uuidTableEntries })
+    addMany(index, uuidTableEntries - 1)
+    t.notOk(index.isFull)
+    addMany(index, COMMIT_EVENTS)
+    t.ok(index.isFull)
+    const { bytes, bytesMax } = index.memory
+    t.ok(bytes <= bytesMax, `${uuidTableEntries} entries: ${bytes} bytes of ${bytesMax}`)
+  }
+  const { uuidTableEntries } = memoryPlan({ memoryBytesMax: 640 * 1024 ** 2, coreCount: 2 })
+  t.equal(uuidTableEntries, UUID_TABLE_ENTRIES_MAX)
+})
+
+t.test('a table that a large commit has enlarged is smaller after it was written', async (t) => {
+  const environment = openTables(t)
+  const index = new UuidIndex(environment.tables, { tableEntriesMax: 5000 })
+  addMany(index, 50_000)
+  t.ok(index.memory.bytes > index.memory.bytesMax)
+  environment.write(() => index.flush())
+  t.ok(index.memory.bytes <= index.memory.bytesMax)
+  addMany(index, 4999)
+  t.ok(index.memory.bytes <= index.memory.bytesMax)
+  const found: number[] = []
+  index.find(Math.imul(4999, 0x9e37_79b1), Math.imul(4999, 0x85eb_ca6b), found)
+  t.strictSame(found, [4999, 4999], 'in the table and in the run')
 })
 
 /** Changes one byte in the middle of the records of a table, and returns their number. */

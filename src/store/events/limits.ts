@@ -92,8 +92,11 @@ export const SCAN_ROW_COLUMNS_KEPT_MAX = 1
  * @user Queries
  */
 export const SCAN_ROWS_MAX = 20_000_000
-/** The largest number of entries of the UUID index in memory. Beyond it, they are written to disk as a run. */
-export const UUID_TABLE_ENTRIES_MAX = 512 * 1024
+/**
+ * The largest number of entries of the UUID index in memory. Beyond it, they are written to disk as a run. The table
+ * has room for 65,536 more before it doubles its memory, because it is written only at the end of a commit.
+ */
+export const UUID_TABLE_ENTRIES_MAX = 448 * 1024
 /** The largest number of chunks of outdated runs that one maintenance step removes. */
 export const UUID_REMOVED_CHUNKS_MAX = 512
 /** The largest number of events with the same UUID that a search reads from one run. Further ones are not found. */

@@ -105,7 +105,8 @@ export class UuidIndex {
 
   /**
    * The number of bytes of the table in memory and of all filters. `bytesMax` is the largest size of the table plus the
-   * present size of the filters, because only the table has a limit. The filters grow with the number of events.
+   * present size of the filters, because only the table has a limit. The filters grow with the number of events. The
+   * table exceeds its limit only within a commit of very many events, and while the disk has no space for a run.
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
@@ -159,7 +160,7 @@ export class UuidIndex {
     const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
     this.#table.visitSorted((high, low, sequence) => writer.add(high, low, sequence))
     const run = writer.publish(0)
-    this.#table.clear()
+    this.#table.clear(this.#tableEntriesMax)
     this.#runs.push(this.#load(run, writer.filter))
   }
 

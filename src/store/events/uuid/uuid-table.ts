@@ -64,10 +64,15 @@ export class UuidTable {
     }
   }
 
-  /** Removes all entries. */
-  clear(): void {
+  /** Removes all entries. A table that is larger than this number of entries needs releases its memory. */
+  clear(entriesMax: number): void {
     this.count = 0
-    this.#words.fill(0)
+    if (this.bytes <= UuidTable.bytesOf(entriesMax)) {
+      this.#words.fill(0)
+      return
+    }
+    this.#words = new Uint32Array(SLOTS_FIRST * ENTRY_WORDS)
+    this.#mask = SLOTS_FIRST - 1
   }
 
   /** Calls `visit` for every entry, in the order of the fingerprints as unsigned numbers. */
