@@ -280,8 +280,8 @@ function CurrentPage() {
   if (path.value === '/') return <Home />
   if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
-  if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
   const View = views.get(page)
+  if (View === undefined && absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
   // Because of this key, another flag gets a new component, which does not reuse the form fields of the previous flag.
   return View ? <View key={path.value} /> : null
 }

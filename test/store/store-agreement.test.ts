@@ -21,6 +21,7 @@ import { findDisagreement, judgeClaims } from '../../src/store/directory/store-a
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { stateKey } from '../../src/store/lmdb/keys.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
+import { logFolder } from '../../src/store/log/log-file.ts'
 import { lookAtLog } from '../../src/store/log/log-inspection.ts'
 import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
 import {
@@ -180,6 +181,20 @@ t.test('opening a data directory counts the events that wait in the log', async 
   t.equal(await waiting(), 45, 'the events of a deflated block count, too')
   await live(path, { blocks: 1 })
   t.equal(await waiting(), 0)
+})
+
+t.test('bytes that are no block count as no events', async (t) => {
+  const path = join(t.testdir({ torn: {} }), 'torn')
+  await newStore(path)
+  await live(path, { blocks: 3, isProcessed: false })
+  const [name = ''] = readdirSync(logFolder(path))
+  const file = join(logFolder(path), name)
+  const bytes = readFileSync(file)
+  // The beginning of the last block is replaced by the text of an earlier use of the file.
+  const start = bytes.lastIndexOf('TNL1')
+  bytes.write('{"event":"old"}}', start)
+  writeFileSync(file, bytes)
+  t.equal(lookAtLog(path, () => 0, true).waitingEvents, 2)
 })
 
 t.test('an environment older than the others is named with the missing data', async (t) => {

@@ -65,7 +65,7 @@ async function checkMetrics(baseUrl: string): Promise<readonly Finding[]> {
   }
   const backlogSeconds = samples.get('ingest_oldest_unprocessed_age_seconds') ?? 0
   if (backlogSeconds > BACKLOG_SECONDS_MANY) {
-    const message = `The oldest accepted event has waited ${Math.round(backlogSeconds)} seconds, so processing is behind. Give the machine more cores or send fewer events.`
+    const message = `The oldest accepted event has waited at least ${Math.round(backlogSeconds)} seconds, so processing is behind. Give the machine more cores or send fewer events.`
     findings.push(warning('processing', message))
   }
   const lagSeconds = samples.get('event_loop_lag_seconds') ?? 0

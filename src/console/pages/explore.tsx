@@ -2,7 +2,7 @@
  * The page "Explore", with the query builder on the left and the answer on the right. The URL contains both. If a saved
  * insight is opened here, the page also has its title, and buttons that save, rename and delete it.
  */
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { breakdownsOf, innerQuery, isSame, toAddress } from '../base/query-address.ts'
 import {
   Ask,
@@ -124,12 +124,15 @@ const TITLE_CHARACTERS_MAX = 120
 /** Returns a title for the query of the page, such as "Funnel: Pageview → signed up, by Country". */
 function titleOfQuery(): string {
   if (isWhole.value || way.value === 'paths') return wayWords()
-  const names = choices.value.map(({ name, event, action }) => {
+  // Lifecycle and retention ask for the first series only, and the series and the breakdown of another tab stay in the URL.
+  const most = way.value === 'lifecycle' ? 1 : way.value === 'retention' ? 2 : choices.value.length
+  const isDivided = way.value === 'trends' || way.value === 'funnel'
+  const names = choices.value.slice(0, most).map(({ name, event, action }) => {
     if (name !== undefined) return name
     if (event !== null) return eventLabel(event)
     return action === undefined ? 'All events' : `Action ${action}`
   })
-  const by = breakdownsOf(query.value).map(({ type, key }) => {
+  const by = (isDivided ? breakdownsOf(query.value) : []).map(({ type, key }) => {
     return type === 'cohort' ? 'cohort' : propertyLabel(key)
   })
   const events = names.join(way.value === 'funnel' || way.value === 'retention' ? ' → ' : ', ')
@@ -213,14 +216,20 @@ function SaveNew() {
   const [given, setGiven] = useState<string | null>(null)
   const title = titleOfQuery()
   const name = given?.trim() || title
-  const save = () => act(saveAs(name, query.value.get('dashboard') ?? '', null), savedWords(name))
+  const isSaving = useRef(false)
+  async function save() {
+    if (isSaving.current) return
+    isSaving.current = true
+    await act(saveAs(name, query.value.get('dashboard') ?? '', null), savedWords(name))
+    isSaving.current = false
+  }
   return (
     <span class="row save-new">
       <input
         aria-label="Title of the insight"
         value={given ?? title}
         onInput={({ currentTarget }) => setGiven(currentTarget.value)}
-        onKeyDown={({ key }) => key === 'Enter' && void save()}
+        onKeyDown={({ key, isComposing }) => key === 'Enter' && !isComposing && void save()}
       />
       <Button press={save}>Save</Button>
       <SaveInsight label="Save to a dashboard" name={name} insight={null} />

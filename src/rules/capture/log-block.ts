@@ -23,8 +23,7 @@ import { writeUuidV7 } from '../../base/ids.ts'
 import { HAS_CLIENT_UUID, isText, TABLE_ENTRY_BYTES } from './scanner/scanner.ts'
 
 const MAGIC = 0x314c4e54
-/** The size in bytes of the fields at the beginning of a block. */
-export const BLOCK_HEADER_BYTES = 16
+const BLOCK_HEADER_BYTES = 16
 const RECORD_HEADER_BYTES = 44
 const LENGTH_MASK = 0x7fffffff
 const CRC_START = 8
@@ -158,6 +157,11 @@ export interface LogBlockHead {
   readonly events: number
 }
 
+/** Returns whether bytes begin as a block does. The block may still be damaged. */
+export function isBlockStart(bytes: Buffer): boolean {
+  return bytes.length >= BLOCK_HEADER_BYTES && bytes.readUInt32LE(0) === MAGIC
+}
+
 /** Reads the fields at the beginning of a finished block, with or without its checksum. */
 export function readBlockHead(block: Buffer): LogBlockHead {
   const [records, events] = [block.readUInt32LE(8), block.readUInt32LE(12)]
@@ -206,7 +210,7 @@ export interface LogRecord {
  * no part of a damaged block is ever read as an event.
  */
 export function readBlock(block: Buffer): readonly LogRecord[] {
-  if (block.length < BLOCK_HEADER_BYTES || block.readUInt32LE(0) !== MAGIC) {
+  if (!isBlockStart(block)) {
     throw new RangeError('the log block does not begin with its magic number')
   }
   if (block.readUInt32LE(4) !== crc32(block.subarray(CRC_START))) {

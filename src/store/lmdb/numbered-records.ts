@@ -31,10 +31,9 @@ export class NumberedRecords<T> {
 
   /** True if there is certainly no record. */
   get isEmpty(): boolean {
-    if (this.#isEmpty === null) {
-      this.#isEmpty =
-        this.#changed.size === 0 && lastKey(this.#table, keysOf(this.projectId)) === undefined
-    }
+    // Removals that are not stored yet say nothing about the other records, so nothing is concluded from them.
+    if (this.#isEmpty === null && this.#changed.size > 0) return false
+    this.#isEmpty ??= lastKey(this.#table, keysOf(this.projectId)) === undefined
     return this.#isEmpty
   }
 

@@ -24,7 +24,7 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { BLOCK_HEADER_BYTES, readBlockHead } from '../../rules/capture/log-block.ts'
+import { isBlockStart, readBlockHead } from '../../rules/capture/log-block.ts'
 import { inflateBlock, inflateStart, type StoredBlock } from './stored-block.ts'
 
 /** Frames begin at multiples of this number of bytes, so that whole pages are written without being read first. */
@@ -226,7 +226,8 @@ export class LogFile {
 
   /**
    * Returns the number of events in those blocks of a frame whose sequence numbers are higher than `sequence`. Reads
-   * only the beginning of each block, and does not compare it with a checksum. A damaged block counts as empty.
+   * only the beginning of each block, and does not compare it with a checksum. Bytes that do not begin as a block does
+   * count as no events.
    */
   eventsAfter(frame: Frame, sequence: number): number {
     let offset = frame.position + frame.headBytes
@@ -235,7 +236,7 @@ export class LogFile {
       if (frame.first + index > sequence) {
         const stored = this.#view(offset, Math.min(bytes, BLOCK_START_BYTES))
         const block = frame.areDeflated[index] === true ? inflateStart(stored) : stored
-        if (block.length >= BLOCK_HEADER_BYTES) events += readBlockHead(block).events
+        if (isBlockStart(block)) events += readBlockHead(block).events
       }
       offset += bytes
     }

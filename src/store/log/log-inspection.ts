@@ -127,9 +127,12 @@ class Inspection {
 
   #check(frame: Frame, file: string): void {
     if (this.#processed === null || frame.last <= this.#processed) return
-    this.waitingEvents += this.#cursor.file?.eventsAfter(frame, this.#processed) ?? 0
     this.#checkedBytes += frame.end - frame.position
-    if (this.#checkedBytes > LOG_CHECKED_BYTES_MAX) return
-    if (this.#cursor.file?.isWhole(frame) === false) this.#broken.push({ frame, file })
+    const isChecked = this.#checkedBytes <= LOG_CHECKED_BYTES_MAX
+    if (isChecked && this.#cursor.file?.isWhole(frame) === false) {
+      this.#broken.push({ frame, file })
+      return
+    }
+    this.waitingEvents += this.#cursor.file?.eventsAfter(frame, this.#processed) ?? 0
   }
 }

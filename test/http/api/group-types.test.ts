@@ -4,6 +4,7 @@
  * @lane quick
  */
 import t from 'tap'
+import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
@@ -143,6 +144,16 @@ t.test('a type that a launched experiment counts cannot be deleted', async (t) =
       body: { code: 'conflict', attr: 'group_type_index', detail: /"Companies"/ },
     })
   }
+  const scopes = ['group:write']
+  const key = await daemon.ask('/api/personal_api_keys/', {
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    json: { label: 'Groups', scopes },
+  })
+  const blind = await daemon.ask(daemon.path(1, `${TYPES}0/`), {
+    method: 'DELETE',
+    headers: { Authorization: `Bearer ${String(key.body['value'])}` },
+  })
+  t.match(blind, { status: 409, body: { detail: /^The group type is used by 1 experiments\. / } })
   await daemon.api('PATCH', path, 1, { deleted: true })
   t.equal((await daemon.api('DELETE', `${TYPES}0/`)).status, 204)
 })

@@ -532,7 +532,12 @@ function Exclusions() {
         const label = `Exclusion ${at + 1}`
         return (
           <div class="row" key={`${at} of ${list.length}`}>
-            <EventField label={label} one={one} set={(next) => set(next)} known={known} />
+            <EventField
+              label={label}
+              one={one}
+              set={(next) => setExclusions(list.with(at, { ...next, from: one.from, to: one.to }))}
+              known={known}
+            />
             <Choice<string>
               label="after"
               value={String(one.from)}

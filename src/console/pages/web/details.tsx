@@ -122,7 +122,9 @@ function DetailsTable({ report, rows, hasGoal, visitors, open, aside }: DetailsT
         sort={{ ...sort, choose }}
       />
       {sorted.length > DRAWN_MAX && (
-        <p class="quiet">The first {exact(DRAWN_MAX)} rows are shown. Search to find others; the CSV file has all.</p>
+        <p class="quiet">
+          The first {exact(DRAWN_MAX)} rows are shown. Search to find others; the CSV file has up to 10,000.
+        </p>
       )}
     </>
   )

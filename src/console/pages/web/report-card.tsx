@@ -78,8 +78,8 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
   ]
   /** The file contains all rows, not only those that the card shows. */
   async function all() {
-    const { rows } = await askRows(wholeQuery(report, asked, compareFilter))
-    return { rows: rows.map(fileRowOf(report)), count: rows.length }
+    const { rows, hasMore } = await askRows(wholeQuery(report, asked, compareFilter))
+    return { rows: rows.map(fileRowOf(report)), count: hasMore ? Number.POSITIVE_INFINITY : rows.length }
   }
   return (
     <>

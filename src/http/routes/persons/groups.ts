@@ -5,8 +5,10 @@ import { GROUP_TYPES_MAX, NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { RowFormat } from '../../../base/pages.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import type { OrganizationPort } from '../../../engine/threads/organization-tasks.ts'
+import { hasScope } from '../../../rules/access/scopes.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
+import { grantIn } from '../../server/auth.ts'
 import {
   CURSOR,
   decodeCursor,
@@ -184,28 +186,34 @@ function refuseIfDecided(
  * result would later count groups of another type if that type gets the same index.
  */
 async function refuseIfCounted(
-  { services, projectId, nowMs }: Pick<Call<GroupServices>, 'services' | 'projectId' | 'nowMs'>,
+  call: Pick<Call<GroupServices>, 'services' | 'projectId' | 'nowMs' | 'grant'>,
   groupTypeIndex: number,
 ): Promise<void> {
+  const { services, projectId, nowMs, grant } = call
   const page = { offset: 0, limit: USERS_SHOWN }
   const lists = [false, true].map((isArchived) => {
     const filter = { groupTypeIndex, isArchived, flagsOff: [], nowMs }
     return services.queries.organization('listExperiments', { projectId, filter, page })
   })
   const found = await Promise.all(lists)
-  const names = found.flatMap(({ results }) =>
+  const maySeeNames = hasScope(grantIn(grant, projectId).scopes, 'experiment:read')
+  const names = (maySeeNames ? found : []).flatMap(({ results }) =>
     results.map(({ experiment: { id, fields } }) => `${id} (${JSON.stringify(fields.name)})`),
   )
   const count = found.reduce((sum, list) => sum + list.count, 0)
   refuseIfAny('experiments', names, count)
 }
 
-/** Throws 409 `conflict` that names the first of `count` users of a group type, if there are any. */
+/**
+ * Throws 409 `conflict` that names the first of `count` users of a group type, if there are any. `names` is empty if the
+ * client may not see them.
+ */
 function refuseIfAny(what: string, names: readonly string[], count: number): void {
   if (count === 0) return
   const shown = names.slice(0, USERS_SHOWN)
   const more = count > shown.length ? ` and ${count - shown.length} more` : ''
-  const detail = `The group type is used by the ${what} ${shown.join(', ')}${more}. Change or delete these ${what} first.`
+  const users = shown.length === 0 ? `${count} ${what}` : `the ${what} ${shown.join(', ')}${more}`
+  const detail = `The group type is used by ${users}. Change or delete these ${what} first.`
   throw new ServiceError('conflict', detail, { attr: 'group_type_index' })
 }
 
