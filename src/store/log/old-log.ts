@@ -31,8 +31,8 @@ export function isOldLog(dataDir: string): boolean {
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
-  // Log files that exist already are left over from an interrupted conversion, or from a newer version that was used
-  // before.
+  // Files of the new log that exist already are of no use: an interrupted conversion left them, or this version was used
+  // before the operator went back to the old one. All unprocessed blocks are still in the old log.
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0

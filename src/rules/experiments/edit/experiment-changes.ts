@@ -410,7 +410,7 @@ function readFields(
   const { name, description, type, holdout_id, exposure_criteria, parameters } = input
   const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
   for (const attr of ['exposure_criteria', 'parameters', 'stats_config'] as const) {
-    // The route does not check that `exposure_criteria` and `parameters` are objects, so it is checked here.
+    // The schema of the route accepts any `exposure_criteria` and `parameters`, so their type is checked here.
     const value: unknown = input[attr] ?? null
     if (value !== null && !isObject(value)) throw invalidInput(attr, 'must be an object or null')
     const units = JSON.stringify(value).length

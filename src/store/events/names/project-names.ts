@@ -166,8 +166,8 @@ export class ProjectNames {
   }
 
   /**
-   * Adds names in their stored form, which include all events up to the sequence number `through`. Call it only for an
-   * object that is still empty. It takes a few microseconds for each name.
+   * Adds names in their stored form. They were collected from all events up to the sequence number `through`. Call it
+   * only for an object that is still empty. It takes a few microseconds for each name.
    */
   restore([events, properties]: PackedProjectNames, through: number): void {
     for (const packed of events) restoreEntry(this.#event(packed[0]), packed)
