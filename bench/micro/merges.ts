@@ -11,11 +11,10 @@ import { readFileSync } from 'node:fs'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { LogReader } from '../../src/ports/log.ts'
 import type { ProjectDirectory } from '../../src/rules/access/project-directory.ts'
-import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
-import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
-import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
+import { LogBlockWriter } from '../../src/rules/capture/log-block.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { EventGenerator } from '../ingest/events.ts'
+import { BlocksInMemory } from './blocks-in-memory.ts'
 
 /** The sizes of a run. */
 export interface MergesRun {
@@ -46,7 +45,6 @@ export interface MergesFigures {
 }
 
 const EVENTS_PER_REQUEST = 1000
-const BYTES_MAX = 20 * 1024 * 1024
 const KEY = 'phc_bench'
 const PROJECT = { id: 1, apiKey: KEY, isIpAnonymized: false }
 const DIRECTORY: ProjectDirectory = {
@@ -58,72 +56,34 @@ const START_MS = Date.UTC(2024, 4, 1)
 
 type Draw = (index: number) => Record<string, unknown>
 
-/** Blocks in memory, one for each request. */
-class Blocks implements LogReader {
-  readonly #scanner = new Scanner()
-  #blocks: Buffer[] = []
-  #first = 1
-  #last = 0
-
-  /** Adds `count` events, and removes all earlier blocks. */
-  fill(count: number, draw: Draw): void {
-    this.#first += this.#blocks.length
-    this.#blocks = []
-    for (let first = 0; first < count; first += EVENTS_PER_REQUEST) {
-      const length = Math.min(EVENTS_PER_REQUEST, count - first)
-      const batch = Array.from({ length }, (_, index) => draw(first + index))
-      this.#accept(Buffer.from(JSON.stringify({ api_key: KEY, batch })), START_MS + this.#last++)
-    }
-  }
-
-  #accept(body: Buffer, arrivedAtMs: number): void {
-    const request: CaptureRequest = {
-      kind: 'capture',
-      method: 'POST',
-      contentType: 'application/json',
-      contentEncoding: '',
-      query: '',
-      address: '203.0.113.7',
-      arrivedAtMs,
-      body,
-    }
-    const limits = { decodedBytesMax: BYTES_MAX, slowBytesMax: BYTES_MAX }
-    const context = { scanner: this.#scanner, directory: DIRECTORY, ...limits }
+/** Replaces the blocks by those of `count` events, one block for each request. */
+function fill(blocks: BlocksInMemory, count: number, draw: Draw): void {
+  blocks.removeThrough(blocks.extent().last)
+  for (let first = 0; first < count; first += EVENTS_PER_REQUEST) {
+    const length = Math.min(EVENTS_PER_REQUEST, count - first)
+    const batch = Array.from({ length }, (_, index) => draw(first + index))
+    const body = Buffer.from(JSON.stringify({ api_key: KEY, batch }))
     const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(body.length * 2))
-    acceptCapture(request, { ...context, outlinedBytesMax: BYTES_MAX }, writer)
-    const block = writer.finish()
-    seal(block)
-    this.#blocks.push(block)
+    blocks.accept(writer, body, START_MS + blocks.extent().last)
+    blocks.add(writer)
   }
-
-  refresh(): void {}
-
-  extent(): { first: number; last: number } {
-    return { first: this.#first, last: this.#first + this.#blocks.length - 1 }
-  }
-
-  block(sequence: number): Buffer | undefined {
-    return this.#blocks[sequence - this.#first]
-  }
-
-  async close(): Promise<void> {}
 }
 
 /** Makes persons in an empty data directory, merges them, and prints one line of JSON. */
 export async function run(options: MergesRun): Promise<MergesFigures> {
   const { persons, merges, kind, seed } = options
-  const blocks = new Blocks()
+  const blocks = new BlocksInMemory(DIRECTORY)
   const arrivals = new EventGenerator({ seed, content: 'arrivals' })
   const first = open(options, blocks)
   for (let left = persons; left > 0; left -= 50_000) {
-    blocks.fill(Math.min(left, 50_000), () => ({ ...arrivals.event() }))
+    fill(blocks, Math.min(left, 50_000), () => ({ ...arrivals.event() }))
     first.run(600_000)
   }
   await first.close()
   const traffic = new EventGenerator({ seed, draw: 1 })
   const pairs = Array.from({ length: merges }, (_, index) => index)
   if (options.isShuffled === true) shuffle(pairs)
-  blocks.fill(merges, (index) => {
+  fill(blocks, merges, (index) => {
     const event = traffic.event()
     const user = (pairs[index] ?? 0) * 2
     const ids = { distinct_id: traffic.idOf(user), $anon_distinct_id: traffic.idOf(user + 1) }

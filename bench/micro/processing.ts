@@ -9,13 +9,11 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
-import type { LogReader } from '../../src/ports/log.ts'
 import type { ProjectDirectory } from '../../src/rules/access/project-directory.ts'
-import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
-import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
-import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
+import { LogBlockWriter } from '../../src/rules/capture/log-block.ts'
 import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { eventRequests, type RequestTemplate, stampUuids } from '../ingest/bodies.ts'
+import { BlocksInMemory } from './blocks-in-memory.ts'
 
 /** The sizes of a run. */
 export interface ProcessingRun {
@@ -50,7 +48,6 @@ export interface ProcessingFigures {
 const EVENTS_PER_REQUEST = 100
 const REQUESTS_PER_BLOCK = 16
 const DISTINCT_EVENTS = 20_000
-const BYTES_MAX = 20 * 1024 * 1024
 const KEY = 'phc_bench'
 const PROJECT = { id: 1, apiKey: KEY, isIpAnonymized: false }
 const DIRECTORY: ProjectDirectory = {
@@ -61,15 +58,13 @@ const DIRECTORY: ProjectDirectory = {
 const SECOND_MS = 1000
 const LONG_US = 1e9
 
-/** Blocks in memory, which are made before the measurement. */
-class Blocks implements LogReader {
+/** Blocks of some requests each. */
+class Blocks extends BlocksInMemory {
   readonly #templates: RequestTemplate[]
-  readonly #scanner = new Scanner()
-  #blocks: Buffer[] = []
-  #first = 1
   #requests = 0
 
   constructor({ seed, users, isUniform = false, commitEvents }: ProcessingRun) {
+    super(DIRECTORY)
     const distinctEvents = Math.min(DISTINCT_EVENTS, commitEvents)
     const usual = { kind: 'events', projectKey: KEY, seed, stream: 1, isUniform } as const
     const options = { ...usual, eventsPerRequest: EVENTS_PER_REQUEST, distinctEvents }
@@ -86,47 +81,17 @@ class Blocks implements LogReader {
 
   /** Removes the blocks up to `processed`, and makes new blocks until they contain at least this many events. */
   fill(events: number, processed: number, arrivedAtMs: number): void {
-    const done = processed + 1 - this.#first
-    this.#blocks.splice(0, done)
-    this.#first += done
-    const left = this.#blocks.length * REQUESTS_PER_BLOCK * EVENTS_PER_REQUEST
+    this.removeThrough(processed)
+    const left = this.count * REQUESTS_PER_BLOCK * EVENTS_PER_REQUEST
     for (let made = left; made < events; ) {
       const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(1024 * 1024))
-      for (let count = 0; count < REQUESTS_PER_BLOCK; count++) this.#accept(writer, arrivedAtMs)
+      for (let count = 0; count < REQUESTS_PER_BLOCK; count++) {
+        this.accept(writer, this.next(), arrivedAtMs)
+      }
       made += writer.eventCount
-      const block = writer.finish()
-      seal(block)
-      this.#blocks.push(block)
+      this.add(writer)
     }
   }
-
-  #accept(writer: LogBlockWriter, arrivedAtMs: number): void {
-    const request: CaptureRequest = {
-      kind: 'capture',
-      method: 'POST',
-      contentType: 'application/json',
-      contentEncoding: '',
-      query: '',
-      address: '203.0.113.7',
-      arrivedAtMs,
-      body: this.next(),
-    }
-    const limits = { decodedBytesMax: BYTES_MAX, slowBytesMax: BYTES_MAX }
-    const context = { scanner: this.#scanner, directory: DIRECTORY, ...limits }
-    acceptCapture(request, { ...context, outlinedBytesMax: BYTES_MAX }, writer)
-  }
-
-  refresh(): void {}
-
-  extent(): { first: number; last: number } {
-    return { first: this.#first, last: this.#first + this.#blocks.length - 1 }
-  }
-
-  block(sequence: number): Buffer | undefined {
-    return this.#blocks[sequence - this.#first]
-  }
-
-  async close(): Promise<void> {}
 }
 
 /** Processes events into an empty data directory and prints one line of JSON. */

@@ -153,7 +153,10 @@ t.test('a type that a launched experiment counts cannot be deleted', async (t) =
     method: 'DELETE',
     headers: { Authorization: `Bearer ${String(key.body['value'])}` },
   })
-  t.match(blind, { status: 409, body: { detail: /^The group type is used by 1 experiments\. / } })
+  t.match(blind, {
+    status: 409,
+    body: { detail: /^The group type is used by experiments \(1\)\. / },
+  })
   await daemon.api('PATCH', path, 1, { deleted: true })
   t.equal((await daemon.api('DELETE', `${TYPES}0/`)).status, 204)
 })

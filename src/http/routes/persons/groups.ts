@@ -212,7 +212,7 @@ function refuseIfAny(what: string, names: readonly string[], count: number): voi
   if (count === 0) return
   const shown = names.slice(0, USERS_SHOWN)
   const more = count > shown.length ? ` and ${count - shown.length} more` : ''
-  const users = shown.length === 0 ? `${count} ${what}` : `the ${what} ${shown.join(', ')}${more}`
+  const users = shown.length === 0 ? `${what} (${count})` : `the ${what} ${shown.join(', ')}${more}`
   const detail = `The group type is used by ${users}. Change or delete these ${what} first.`
   throw new ServiceError('conflict', detail, { attr: 'group_type_index' })
 }
