@@ -4,7 +4,7 @@ import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
 import { exact, short } from '../base/format.ts'
 import { lookOf } from './series-look.ts'
 
-/** A line of a chart. `data` contains a number for each label. */
+/** A line of a chart. For each place on the horizontal axis, `data` contains a number, or null if there is none. */
 export interface Line {
   readonly label: string
   readonly data: readonly (number | null)[]

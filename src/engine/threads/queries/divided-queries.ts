@@ -288,7 +288,8 @@ class StepWatch {
 
   /**
    * Runs a step. `onTurn` must be called each time a thread begins with the step or with a part of it. The last of these
-   * calls counts, because threads that began earlier may have had to wait for the other parts.
+   * calls counts, because threads that began earlier may have had to wait for the other parts. A part that began
+   * earlier can therefore have run for longer than what is counted.
    */
   async during<Result>(step: (onTurn: () => void) => Promise<Result>): Promise<Result> {
     let startedAtMs = performance.now()

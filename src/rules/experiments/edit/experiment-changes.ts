@@ -261,8 +261,8 @@ export function changedExperiment(
     const detail = `The flag of the experiment is now called \`${flag.key}\`, but its result is counted under \`${counted}\`. Rename the flag back, or send an \`end_date\`.`
     throw new ServiceError('invalid_input', detail, { attr: 'feature_flag_key' })
   }
-  // The flag of a draft may no longer have variants. The draft can then still be renamed or deleted, so the variants
-  // are read only if they are needed.
+  // Somebody may have removed the variants from the flag of a draft. The draft can then still be renamed or deleted, so
+  // the variants are read only if they are needed.
   const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
   const changed = filters === null ? flag : { ...flag, filters }
   const variants = old.variants ?? (isComparing ? variantsOfFlag(changed) : null)

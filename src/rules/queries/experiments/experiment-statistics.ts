@@ -206,8 +206,9 @@ export function sampleRatioOf(
 }
 
 /**
- * Returns the share of each variant among all exposed persons. The share of the holdout comes last. The shares add up
- * to 1.
+ * Returns the share of all exposed persons that each variant should get according to the flag. If the experiment has a
+ * holdout that is no variant, the share of the holdout comes last. The shares add up to 1, unless the flag gives no
+ * variant to anybody.
  */
 function sharesOf({ variants, holdout }: ExperimentFacts): readonly number[] {
   const all = variants.reduce((sum, { rolloutPercentage }) => sum + rolloutPercentage, 0)
