@@ -123,7 +123,8 @@ class RunLayout implements Layout {
   }
 
   commit(): void {
-    if (this.#index.isFull) this.#root.transactionSync(() => this.#index.flush())
+    if (!this.#index.isFull) return
+    this.#index.flush((write) => this.#root.transactionSync(write))
   }
 
   maintain(): void {

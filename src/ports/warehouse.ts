@@ -69,11 +69,17 @@ export interface SegmentPlace {
   readonly rows: number
 }
 
-/** The numbers of rows, segments and bytes that a commit wrote. */
-export interface CommitStats {
+/** The numbers of rows, segments and bytes that `store` wrote. */
+export interface StoredRows {
   readonly rows: number
   readonly segments: number
   readonly bytes: number
+}
+
+/** What a commit wrote. */
+export interface CommitStats extends StoredRows {
+  /** The result of `writeIndex` after the commit. */
+  readonly indexBytes: number
 }
 
 /** Identifies an erasure job whose events are erased from the store: its project, and its number within the project. */
@@ -144,12 +150,22 @@ export interface WarehouseWriter {
   /** Encodes the gathered events into segments, so that `store` can store them. */
   prepare(): void
   /** Stores the gathered events. Must be called between `prepare` and `settle`. */
-  store(): CommitStats
+  store(): StoredRows
   /**
    * Must be called when the transaction of `store` is durable. `jobs` are the erasure jobs that the transaction has
    * stored; `maintain` carries them out from now on.
    */
   settle(jobs: readonly ErasureJob[]): void
+  /**
+   * Writes the index of UUIDs to the disk, if enough of it is only in memory, and if the disk has enough space. Returns
+   * the estimated number of written bytes. Must be called after `settle`, and not while events are gathered.
+   */
+  writeIndex?(): number
+  /**
+   * The number of bytes that must be free for `writeIndex` before more events may be gathered. 0 if events may be
+   * gathered now, which is nearly always the case.
+   */
+  readonly indexBytesDue?: number
   /**
    * Removes columns of which ClickHouse has copies. A segment that has changed since it was compared keeps its columns.
    */

@@ -24,6 +24,12 @@ export interface Row {
   make(seed: number): Attack
 }
 
+/** The events of a body, and the length of the text of each, in UTF-16 code units. */
+interface Filling {
+  readonly events: number
+  readonly textUnits: number
+}
+
 const CONCURRENCY = 4
 const DAY_MS = 86_400_000
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
@@ -34,8 +40,8 @@ const MONTH_MS_MAX = 3_600_000
 /** Row 13: the senders, each with an address of its own, and their bodies. */
 const FILLING_SENDERS = 8
 const FIRST_FILLING_ADDRESS = 10
-const EVENTS_OF_FILLING = 250
-const FILLING_TEXT_UNITS = 1000
+const LARGE_EVENTS: Filling = { events: 250, textUnits: 1000 }
+const SMALL_EVENTS: Filling = { events: 4000, textUnits: 8 }
 /** Filling ends after this time, whether the disk is full or not. */
 const FILL_MS_MAX = 900_000
 /** The disk is full if all captures have been refused because of it for so long. */
@@ -399,11 +405,11 @@ function largeShare(): Attack {
 }
 
 /** Row 13: plain events with a text each, at full speed, into a small file system until it is full. */
-function smallDisk(seed: number): Attack {
+function smallDisk(seed: number, filling: Filling): Attack {
   return {
     leavesDiskFull: true,
     async send(scene) {
-      const filled = await fillDisk(scene, seed)
+      const filled = await fillDisk(scene, seed, filling)
       await untilIdle(scene)
       scene.note('accepted events', filled.acceptedEvents)
       scene.note('while full', await probeFull(scene))
@@ -426,7 +432,7 @@ function smallDisk(seed: number): Attack {
  * Sends events from several addresses, because one address may fill only a part of the queue. Ends when the disk is
  * full: for some seconds, all captures of all senders are refused because of the disk, and no event waits.
  */
-async function fillDisk(scene: Scene, seed: number): Promise<SendResult> {
+async function fillDisk(scene: Scene, seed: number, filling: Filling): Promise<SendResult> {
   const statuses: Record<string, number> = {}
   const refusals: Record<string, number> = {}
   const startMs = performance.now()
@@ -438,9 +444,9 @@ async function fillDisk(scene: Scene, seed: number): Promise<SendResult> {
   let isFull = false
   const work = async (client: Client, index: number): Promise<void> => {
     const dice = new Dice(seed * 100 + index)
-    const texts = randomTexts(`${seed} ${index}`)
+    const texts = randomTexts(`${seed} ${index}`, filling.textUnits)
     while (!isFull && scene.daemon.isAlive && performance.now() < endMs) {
-      const body = packBody(plainEvents(dice, EVENTS_OF_FILLING).map((event) => texts(event)))
+      const body = packBody(plainEvents(dice, filling.events).map((event) => texts(event)))
       const reply = await client.batch(body)
       statuses[reply.status] = (statuses[reply.status] ?? 0) + 1
       bytes += body.packed.length
@@ -490,10 +496,10 @@ function otherClient({ url, settings }: Scene, index: number): Client {
 }
 
 /** Adds a property with a random text to the JSON of an event, so that compression cannot make it much smaller. */
-function randomTexts(seed: string): (event: string) => string {
+function randomTexts(seed: string, units: number): (event: string) => string {
   const key = createHash('md5').update(seed).digest()
   const cipher = createCipheriv('aes-128-ctr', key, Buffer.alloc(16))
-  const zeros = Buffer.alloc((FILLING_TEXT_UNITS * 3) / 4)
+  const zeros = Buffer.alloc((units * 3) / 4)
   return (event) => `${event.slice(0, -2)},"note":"${cipher.update(zeros).toString('base64')}"}}`
 }
 
@@ -744,8 +750,15 @@ export const ROWS: readonly Row[] = [
     variant: String(diskMib),
     title: `plain events at full speed until a file system of ${diskMib} MiB is full`,
     machine: { diskMib },
-    make: smallDisk,
+    make: (seed: number) => smallDisk(seed, LARGE_EVENTS),
   })),
+  {
+    number: 13,
+    variant: '64-small',
+    title: 'small events at full speed until a file system of 64 MiB is full',
+    machine: { diskMib: 64 },
+    make: (seed) => smallDisk(seed, SMALL_EVENTS),
+  },
   {
     number: 14,
     title: 'all connections of a process that may open 64 files',

@@ -127,7 +127,7 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
   for (const [position, [high, low]] of all.entries()) {
     index.add(high, low, position + 1)
     if (!index.isFull) continue
-    environment.write(() => index.flush())
+    index.flush((write) => environment.write(write))
     let slices = 0
     while (index.hasWork) {
       // A crash in the middle of a merge. The next opening starts the merge again.
@@ -210,7 +210,7 @@ t.test('a table that a large commit has enlarged is smaller after it was written
   const index = new UuidIndex(environment.tables, { tableEntriesMax: 5000 })
   addMany(index, 50_000)
   t.ok(index.memory.bytes > index.memory.bytesMax)
-  environment.write(() => index.flush())
+  index.flush((write) => environment.write(write))
   t.ok(index.memory.bytes <= index.memory.bytesMax)
   addMany(index, 4999)
   t.ok(index.memory.bytes <= index.memory.bytesMax)

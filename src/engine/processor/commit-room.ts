@@ -33,13 +33,15 @@ export class CommitRoom {
   readonly #store: Pick<ProcessingWriter, 'room'>
   readonly #shared: DiskRoom
   #usedBytes: number | null = null
+  /** If the last commit was small and has failed: the bytes that the next one must find free. Otherwise 0. */
+  #failedBytes = 0
 
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
     // If the last commit has begun but not ended, it has failed. The estimate is then corrected by the number of pages
     // that it needed.
-    if (shared.commitLogBytes > 0) this.#learnRatios(true)
+    if (shared.commitLogBytes > 0) this.#learnFailure()
   }
 
   /**
@@ -56,8 +58,8 @@ export class CommitRoom {
     if (diskBytes >= DISK_PLENTY_BYTES) return Number.POSITIVE_INFINITY
     const roomBytes = diskBytes + insideBytes
     const eventBytes = nextBytes / Math.max(1, nextEvents)
-    const leastBytes = this.#commitBytes(eventBytes)
-    shared.commitLeastBytes = this.#commitBytes(USUAL_BYTES)
+    const leastBytes = Math.max(this.#failedBytes, this.#commitBytes(eventBytes))
+    this.#renewLeast()
     if (roomBytes < leastBytes) {
       shared.neededBytes = leastBytes
       return 0
@@ -65,6 +67,15 @@ export class CommitRoom {
     let bytes = SHORT_COMMIT_BYTES_MAX
     while (bytes > eventBytes && this.#commitBytes(bytes) > roomBytes * ROOM_PART) bytes /= 2
     return Math.max(eventBytes, bytes)
+  }
+
+  /** Makes the events wait until `bytes` bytes are free. */
+  wait(bytes: number): void {
+    this.#shared.neededBytes = bytes
+  }
+
+  #renewLeast(): void {
+    this.#shared.commitLeastBytes = this.#commitBytes(USUAL_BYTES)
   }
 
   /** Returns how many bytes of pages a commit is estimated to write if it processes `logBytes` bytes of the log. */
@@ -85,14 +96,20 @@ export class CommitRoom {
     this.#shared.commitLogBytes = logBytes
   }
 
-  /** Records that the commit has succeeded. */
-  end(): void {
+  /**
+   * Records that the commit has succeeded. After it, `indexBytes` bytes of the index of UUIDs were written. They do not
+   * count as growth: they belong to many commits, and events can be processed without them.
+   */
+  end(indexBytes = 0): void {
     const shared = this.#shared
     const logBytes = shared.commitLogBytes
+    shared.commitLogBytes = 0
+    this.#failedBytes = 0
     const { insideBytes, usedBytes } = this.#store.room()
     shared.insideBytes = insideBytes
-    this.#learnRatios(false)
-    const grownBytes = usedBytes - (this.#usedBytes ?? usedBytes)
+    if (logBytes >= TELLING_BYTES) this.#learnRatios(logBytes)
+    this.#renewLeast()
+    const grownBytes = usedBytes - indexBytes - (this.#usedBytes ?? usedBytes - indexBytes)
     this.#usedBytes = usedBytes
     if (logBytes < TELLING_BYTES) return
     shared.growth = follow(shared.growth, Math.max(0, grownBytes) / logBytes)
@@ -107,13 +124,23 @@ export class CommitRoom {
     this.#usedBytes = null
   }
 
-  #learnRatios(hasFailed: boolean): void {
+  /**
+   * Corrects the estimates by the pages that the failed commit needed. For a small commit, most of these pages are
+   * fixed costs. They tell what the same commit needs, and nothing about the costs for each byte of a larger one.
+   */
+  #learnFailure(): void {
     const shared = this.#shared
-    const { commitLogBytes, commitTouchedBytes, commitAddedBytes } = shared
+    const { commitLogBytes, commitFixedBytes, commitTouchedBytes, commitAddedBytes } = shared
     shared.commitLogBytes = 0
+    if (commitLogBytes >= TELLING_BYTES) this.#learnRatios(commitLogBytes)
+    else this.#failedBytes = commitFixedBytes + commitTouchedBytes + commitAddedBytes
+  }
+
+  #learnRatios(logBytes: number): void {
+    const shared = this.#shared
+    const { commitTouchedBytes, commitAddedBytes } = shared
     if (commitTouchedBytes + commitAddedBytes === 0) return
-    if (commitLogBytes < TELLING_BYTES && !hasFailed) return
-    const seen = (bytes: number): number => (bytes / commitLogBytes) * RATIO_SAFETY
+    const seen = (bytes: number): number => (bytes / logBytes) * RATIO_SAFETY
     shared.touchedRatio = Math.max(RATIO_MIN, follow(shared.touchedRatio, seen(commitTouchedBytes)))
     shared.addedRatio = Math.max(RATIO_MIN, follow(shared.addedRatio, seen(commitAddedBytes)))
   }

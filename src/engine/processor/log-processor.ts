@@ -330,6 +330,8 @@ export class LogProcessor {
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
+      this.#isWaiting = !this.#hasIndexRoom()
+      if (this.#isWaiting) break
       if (this.#open === null) this.#openBlock(this.#position + 1)
       const { bytes, events } = leftOf(this.#open)
       const bytesMax = this.#room.bytesMax(bytes, events)
@@ -344,6 +346,15 @@ export class LogProcessor {
       if (isOneCommit) break
     }
     return deadline
+  }
+
+  /** Returns false if events must wait, because the disk has no space for the index of UUIDs. */
+  #hasIndexRoom(): boolean {
+    const warehouse = this.#warehouse
+    if ((warehouse.indexBytesDue ?? 0) > 0) warehouse.writeIndex?.()
+    const { indexBytesDue = 0 } = warehouse
+    if (indexBytesDue > 0) this.#room.wait(indexBytesDue)
+    return indexBytesDue === 0
   }
 
   /** Adds events to the current transaction until it is large enough or reaches a limit. */
@@ -376,8 +387,9 @@ export class LogProcessor {
     const { done } = this.#open ?? { done: 0 }
     const part = { done, dropped: done === 0 ? 0 : this.#place }
     this.#room.begin(this.#uncommitted.eventBytes)
-    this.#store.commit(this.#gathered, this.#seen(this.#gathered), this.#origin, part)
-    this.#room.end()
+    const seen = this.#seen(this.#gathered)
+    const { indexBytes } = this.#store.commit(this.#gathered, seen, this.#origin, part)
+    this.#room.end(indexBytes)
     this.#position = this.#gathered
     this.#origin = undefined
     if (this.#open !== null) this.#open.step = null

@@ -103,7 +103,7 @@ export class DataFileRoom {
    */
   #cut(size: number, bytes: number, spareBytes: number): void {
     const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES
-    if (rounded > spareBytes) throw noSpace(bytes)
+    if (rounded > spareBytes) throw noSpace(bytes - spareBytes)
     ftruncateSync(this.#descriptor(), size - rounded)
   }
 

@@ -279,14 +279,15 @@ export class Environment<Name extends string = string> {
    * example, merge segments or rebuild an index.
    */
   rearrange<T>(action: () => T): T {
-    return this.#write(this.#checked(action), true)
+    return this.#write(this.#checked(action, true), true)
   }
 
   /**
    * Returns `action` followed by a check that the data file has room for all pages that the transaction can write. If
-   * it has not, the check throws ENOSPC and the transaction is rolled back.
+   * it has not, the check throws ENOSPC and the transaction is rolled back. The pages of a transaction that stores
+   * events are also noted in the figures that the threads share.
    */
-  #checked<T>(action: () => T): () => T {
+  #checked<T>(action: () => T, isRearranging = false): () => T {
     const room = this.#room
     if (room === null || this.#isWriting) return action
     return () => {
@@ -295,7 +296,7 @@ export class Environment<Name extends string = string> {
         for (const changes of this.#changes.values()) changes.clear()
         const before = room.freeDiskBytes < DISK_PLENTY_BYTES ? this.#pageCounts() : null
         const result = action()
-        if (before !== null && result !== ABORT) this.#requireRoom(room, before)
+        if (before !== null && result !== ABORT) this.#requireRoom(room, before, isRearranging)
         return result
       } finally {
         this.#isWriting = false
@@ -303,13 +304,17 @@ export class Environment<Name extends string = string> {
     }
   }
 
-  #requireRoom(room: DataFileRoom, before: ReadonlyMap<string, PageCounts>): void {
+  #requireRoom(
+    room: DataFileRoom,
+    before: ReadonlyMap<string, PageCounts>,
+    isRearranging: boolean,
+  ): void {
     const { free, lastPageNumber, pageSize } = statisticsOf(this.#root)
     const after = this.#pageCounts()
     const pages = changedPages(this.#changes, before, after, addPages(free))
     const usedBytes = (lastPageNumber + 1) * pageSize
     const shared = this.#diskRoom
-    if (shared !== undefined) {
+    if (shared !== undefined && !isRearranging) {
       shared.commitFixedBytes = pages.fixed * pageSize
       shared.commitTouchedBytes = pages.touched * pageSize
       shared.commitAddedBytes = pages.added * pageSize
@@ -346,9 +351,14 @@ export class Environment<Name extends string = string> {
 
   /** Returns whether `bytes` bytes can be written without using the space that is reserved for accepted events. */
   hasSpare(bytes: number): boolean {
-    const { diskBytes, insideBytes } = this.room()
     const { promisedBytes = 0 } = this.#diskRoom ?? {}
-    return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= promisedBytes + bytes
+    return this.hasRoom(promisedBytes + bytes)
+  }
+
+  /** Returns whether `bytes` bytes can be written, even if they use the reserved space. */
+  hasRoom(bytes: number): boolean {
+    const { diskBytes, insideBytes } = this.room()
+    return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= bytes
   }
 
   #write<T>(action: () => T, isRearranging = false): T {

@@ -1,7 +1,7 @@
 /**
  * The uuid index of the writing thread, by which duplicates are found. For the fingerprint of an event
  * (uuid-fingerprint.ts), the index returns the stored events that may have the same fingerprint. The newest entries are
- * in a table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one
+ * in a table in memory. A full table becomes a run on the disk (uuid-run.ts) after the next commit. Eight runs of one
  * level are merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per
  * entry), so a new event usually costs no read.
  *
@@ -65,7 +65,8 @@ interface Merge {
 export class UuidIndex {
   readonly #tables: UuidTables
   readonly #table = new UuidTable()
-  readonly #tableEntriesMax: number
+  /** When the table in memory has this number of entries, it becomes a run. */
+  readonly tableEntriesMax: number
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
@@ -85,7 +86,7 @@ export class UuidIndex {
    */
   constructor(tables: UuidTables, options: UuidIndexOptions = {}) {
     this.#tables = tables
-    this.#tableEntriesMax = options.tableEntriesMax ?? UUID_TABLE_ENTRIES_MAX
+    this.tableEntriesMax = options.tableEntriesMax ?? UUID_TABLE_ENTRIES_MAX
     this.#runsPerMerge = options.runsPerMerge ?? RUNS_PER_MERGE
     this.#onDamage = options.onDamage ?? refuseDamage
     this.#runs = loadRuns(tables).map((run) => {
@@ -110,7 +111,7 @@ export class UuidIndex {
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
-    const tableMax = UuidTable.bytesOf(this.#tableEntriesMax)
+    const tableMax = UuidTable.bytesOf(this.tableEntriesMax)
     return { bytes: filters + this.#table.bytes, bytesMax: filters + tableMax }
   }
 
@@ -147,20 +148,26 @@ export class UuidIndex {
     }
   }
 
-  /** True if the table is full. `flush` must then be called as part of the commit. */
+  /** True if the table is full. `flush` must then be called after the commit. */
   get isFull(): boolean {
-    return this.#table.count >= this.#tableEntriesMax
+    return this.#table.count >= this.tableEntriesMax
   }
 
   /**
-   * Writes the table in memory to the disk as a run. Call it only within a write transaction. In the same transaction,
-   * the caller must update `indexedRows` of every project that has events in the table.
+   * Writes the table in memory to the disk as a run. `transaction` must call its parameter once within a write
+   * transaction, and in the same transaction update `indexedRows` of every project that has events in the table. If
+   * `transaction` throws because the transaction was rolled back, the index is as it was before.
    */
-  flush(): void {
-    const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
-    this.#table.visitSorted((high, low, sequence) => writer.add(high, low, sequence))
-    const run = writer.publish(0)
-    this.#table.clear(this.#tableEntriesMax)
+  flush(transaction: (write: () => void) => void): void {
+    const writer = new RunWriter(this.#tables, this.#nextRun, this.#table.count)
+    let run: UuidRun | null = null
+    transaction(() => {
+      this.#table.visitSorted((high, low, sequence) => writer.add(high, low, sequence))
+      run = writer.publish(0)
+    })
+    if (run === null) throw new Error('the transaction of the index wrote nothing')
+    this.#nextRun++
+    this.#table.clear(this.tableEntriesMax)
     this.#runs.push(this.#load(run, writer.filter))
   }
 

@@ -8,15 +8,22 @@ import { getOrAdd } from '../../../base/maps.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import type {
   Admission,
-  CommitStats,
   CopiedSegment,
   ErasedJob,
   ErasureJob,
   EventIdentity,
+  StoredRows,
   WarehouseWriter,
 } from '../../../ports/warehouse.ts'
 import type { PersonMode } from '../../../rules/capture/types.ts'
-import { attempt, type DamageListener, NO_GUARD, type StepGuard } from '../../faults.ts'
+import {
+  attempt,
+  type DamageListener,
+  isBeyondRepair,
+  isShortage,
+  NO_GUARD,
+  type StepGuard,
+} from '../../faults.ts'
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
 import type { OpenJob } from '../../identity/erasure-records.ts'
 import type { Environment } from '../../lmdb/environment.ts'
@@ -26,7 +33,7 @@ import { type ProjectCounters, storeCounters } from '../format/event-projects.ts
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-tables.ts'
-import { BUILDERS_MAX, UUID_TABLE_ENTRIES_MAX } from '../limits.ts'
+import { BUILDERS_MAX } from '../limits.ts'
 import { NameKeeper } from '../names/name-keeper.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
@@ -45,8 +52,21 @@ const URGENT_BUDGET_MS = 20
  */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
-/** The largest number of bytes that an entry of the uuid index takes on the disk, including its share of the filter. */
-const INDEX_ENTRY_BYTES = 32
+/**
+ * The number of bytes that must be free to write the table of the uuid index: for each entry, including its share of
+ * the filter, and for the pages that even the smallest transaction rewrites.
+ */
+const INDEX_ENTRY_BYTES = 20
+const INDEX_FIXED_BYTES = 256 * 1024
+/** After a transaction of the index found too little space, the estimated bytes for each entry grow by this factor. */
+const INDEX_BYTES_RISE = 1.5
+/**
+ * While the disk is short of space, the table of the uuid index is not written when it is full. At this many times its
+ * usual size, it is written even if it takes space that is reserved for accepted events. At `INDEX_TIMES_LAST` times its
+ * usual size, events wait until there is space for it.
+ */
+const INDEX_TIMES_URGENT = 2
+const INDEX_TIMES_LAST = 4
 /**
  * The longest time, in milliseconds, for which one call of `maintain` erases events. New events have to wait for it.
  */
@@ -102,6 +122,7 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #projects = new Map<number, OpenProject>()
   /** The projects that have events which are in no run of the uuid index yet. */
   readonly #unindexed = new Set<OpenProject>()
+  #indexEntryBytes = INDEX_ENTRY_BYTES
   /** The projects that got events since the last commit. */
   readonly #touched = new Set<OpenProject>()
   /** The estimated number of bytes of the rows in builders, and of the encoded segments that wait for the commit. */
@@ -217,16 +238,6 @@ export class SegmentWriter implements WarehouseWriter {
     if (isFull) this.#encode(project)
   }
 
-  /**
-   * Returns whether the table of the uuid index may be written to the disk as a run. If the disk has too little space
-   * for it, the table grows in memory instead. At twice its usual size, it is written in any case.
-   */
-  #mayFlushIndex(): boolean {
-    const { tableEntries } = this.#index
-    if (tableEntries >= UUID_TABLE_ENTRIES_MAX * 2) return true
-    return this.#environment.hasSpare(tableEntries * INDEX_ENTRY_BYTES)
-  }
-
   lastSequence(projectId: number): number {
     return this.#openProject(projectId).rows
   }
@@ -255,7 +266,7 @@ export class SegmentWriter implements WarehouseWriter {
     this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
   }
 
-  store(): CommitStats {
+  store(): StoredRows {
     const stats = { rows: 0, segments: 0, bytes: 0 }
     for (const project of this.#touched) {
       for (const segment of project.takePending()) {
@@ -267,14 +278,6 @@ export class SegmentWriter implements WarehouseWriter {
       this.#compactor.note(project)
       this.#names.note(project)
       this.#unindexed.add(project)
-    }
-    if (this.#index.isFull && this.#mayFlushIndex()) {
-      this.#index.flush()
-      for (const { projectId, counters } of this.#unindexed) {
-        counters.indexedRows = counters.rows
-        storeCounters(this.#environment.tables.projects, projectId, counters)
-      }
-      this.#unindexed.clear()
     }
     return stats
   }
@@ -300,6 +303,49 @@ export class SegmentWriter implements WarehouseWriter {
     this.#encodedBytes = 0
     this.#current = null
     if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
+  }
+
+  /**
+   * Writes the table of the uuid index if it is full. It has a transaction of its own, because it may be many times as
+   * large as the commit of the events. If the disk has too little space for it, the table grows in memory instead.
+   */
+  writeIndex(): number {
+    const bytes = this.#indexBytes
+    if (!this.#index.isFull || !this.#mayWriteIndex(bytes)) return 0
+    const { projects } = this.#environment.tables
+    try {
+      this.#index.flush((write) =>
+        this.#environment.rearrange(() => {
+          write()
+          for (const { projectId, counters } of this.#unindexed) {
+            storeCounters(projects, projectId, { ...counters, indexedRows: counters.rows })
+          }
+        }),
+      )
+    } catch (cause) {
+      if (isBeyondRepair(cause) || isShortage(cause) !== 'disk') throw cause
+      this.#indexEntryBytes *= INDEX_BYTES_RISE
+      return 0
+    }
+    for (const { counters } of this.#unindexed) counters.indexedRows = counters.rows
+    this.#unindexed.clear()
+    return bytes
+  }
+
+  #mayWriteIndex(bytes: number): boolean {
+    const { tableEntries, tableEntriesMax } = this.#index
+    if (this.#environment.hasSpare(bytes)) return true
+    const isUrgent = tableEntries >= tableEntriesMax * INDEX_TIMES_URGENT
+    return isUrgent && this.#environment.hasRoom(bytes)
+  }
+
+  get #indexBytes(): number {
+    return INDEX_FIXED_BYTES + this.#index.tableEntries * this.#indexEntryBytes
+  }
+
+  get indexBytesDue(): number {
+    const { tableEntries, tableEntriesMax } = this.#index
+    return tableEntries >= tableEntriesMax * INDEX_TIMES_LAST ? this.#indexBytes : 0
   }
 
   giveAway(segments: readonly CopiedSegment[]): void {
