@@ -5,7 +5,7 @@
  * docs/EXPERIMENTS.md, "Who counts".
  */
 import { getOrAdd } from '../../../base/maps.ts'
-import type { EventColumns, EventPart } from '../../analytics/event-columns.ts'
+import type { EventColumns, EventExtent, EventPart } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type QueryScan, type QueryShard, scanShard, scanShardChunks } from '../query-kind.ts'
@@ -18,6 +18,14 @@ import type { ExposurePlan } from './experiment-plan.ts'
 export const SEVERAL_VARIANTS = 0x80
 
 const ROWS_START = 1024
+/** The lists have room for this number of persons from the start, if the part has as many persons. */
+const ROWS_AT_ONCE = 256 * 1024
+/**
+ * If at least this share of the persons of a part is wanted, a scan of all its events is faster, because the set of
+ * these persons is known already.
+ */
+const MOST = 0.5
+const EVERY = Number.POSITIVE_INFINITY
 const NO_GROUPS = { ids: new Uint32Array(0), values: [] }
 const WHOLE_PART = { by: 'persons', index: 0, count: 1 } as const
 
@@ -27,32 +35,47 @@ export class ExposedPersons {
   count = 0
   /** The number of exposures that were left out because they have no group. */
   ungrouped = 0
-  persons = new Uint32Array(ROWS_START)
+  persons: Uint32Array
   /** The time of the first exposure, in milliseconds. */
-  firstMs = new Float64Array(ROWS_START)
+  firstMs: Float64Array
   /** The variant of each person; see `SEVERAL_VARIANTS`. */
-  variants = new Uint8Array(ROWS_START)
+  variants: Uint8Array
   readonly #part: { readonly index: number; readonly count: number }
   readonly #personEnd: number
+  /** The largest number of persons that the part can have, if they are divided evenly. */
+  readonly #personsMax: number
   readonly #groupTypeIndex: number | null
   /** The number of each group with an exposure, by its key. The numbers begin with 1. */
   readonly #groups = new Map<string, number>()
   /** For each person of the part (see `EventPart`), or for each group, the row plus one. 0 means not exposed. */
   #rows: Uint32Array
-  #sequences = new Uint32Array(ROWS_START)
+  #sequences: Uint32Array
   #rowsOfChunk = new Int32Array(ROWS_START)
 
-  /** `personEnd` is one more than the largest person number. With a `groupTypeIndex`, groups take the place of persons. */
-  constructor(personEnd: number, part: EventPart | null, groupTypeIndex: number | null) {
+  /** With a `groupTypeIndex`, groups take the place of persons. */
+  constructor(
+    { lastPerson, lastDistinctId }: Pick<EventExtent, 'lastPerson' | 'lastDistinctId'>,
+    part: EventPart | null,
+    groupTypeIndex: number | null,
+  ) {
+    const personEnd = lastPerson + 1
     this.#part = part?.by === 'persons' ? part : WHOLE_PART
     this.#personEnd = personEnd
     this.#groupTypeIndex = groupTypeIndex
     const count = groupTypeIndex === null ? Math.ceil(personEnd / this.#part.count) : ROWS_START
     this.#rows = new Uint32Array(count + 1)
+    // Some person numbers are not used. But each person has at least one distinct_id.
+    this.#personsMax = Math.min(personEnd, lastDistinctId) / this.#part.count
+    const length = Math.min(Math.max(ROWS_START, Math.ceil(this.#personsMax)), ROWS_AT_ONCE)
+    this.persons = new Uint32Array(length)
+    this.firstMs = new Float64Array(length)
+    this.variants = new Uint8Array(length)
+    this.#sequences = new Uint32Array(length)
   }
 
   /**
-   * Passes the events of those exposed persons whose rows `isTaken` accepts to `visit`, chunk by chunk. In an
+   * Passes the events of those exposed persons whose rows `isTaken` accepts to `visit`, chunk by chunk. If these are
+   * most persons of the part, the events of all its persons are passed, so `visit` must leave out the others. In an
    * experiment with groups, the column `persons` contains the numbers of groups, and 0 for an event to leave out.
    * Throws the same errors as `EventScanner.scan`.
    */
@@ -62,14 +85,14 @@ export class ExposedPersons {
     visit: (chunk: EventColumns) => void,
     isTaken: (row: number) => boolean = () => true,
   ): void {
-    const within = this.#shardOf(shard, isTaken)
+    const within = this.#shardOf(shard, isTaken, MOST)
     const grouped = this.#grouped(this.#groupOf(isTaken))
     scanShardChunks(within, this.#withGroups(scan), (chunk) => visit(grouped(chunk)))
   }
 
-  /** Returns the same events as `scanChunks` at once. */
+  /** Returns all events of those exposed persons whose rows `isTaken` accepts. */
   scan(shard: QueryShard, scan: QueryScan, isTaken: (row: number) => boolean): EventColumns {
-    const columns = scanShard(this.#shardOf(shard, isTaken), this.#withGroups(scan))
+    const columns = scanShard(this.#shardOf(shard, isTaken, EVERY), this.#withGroups(scan))
     return this.#grouped(this.#groupOf(isTaken))(columns)
   }
 
@@ -126,7 +149,7 @@ export class ExposedPersons {
     const [found, rows] = [this.#rowsOfChunk, this.#rows]
     const { index: first, count: parts } = this.#part
     for (let index = 0; index < count; index++) {
-      const slot = ((persons[index] ?? 0) - first) / parts
+      const slot = (((persons[index] ?? 0) - first) / parts) >>> 0
       found[index] = (rows[slot] ?? 0) - 1
     }
     return found
@@ -134,12 +157,16 @@ export class ExposedPersons {
 
   /**
    * Returns a shard that contains only the events of those exposed persons whose rows `isTaken` accepts. If groups are
-   * counted, the shard contains all events. The persons are passed as `part.among` and not as the `persons` of a scan.
+   * counted, or if the share of these persons among all persons of the part is at least `share`, the shard contains
+   * all events of the part. The persons are passed as `part.among` and not as the `persons` of a scan.
    * The result of a scan with `persons` is not cached, because such a set usually depends on properties of persons,
    * which may change. The set of exposed persons depends only on events.
    */
-  #shardOf(shard: QueryShard, isTaken: (row: number) => boolean): QueryShard {
+  #shardOf(shard: QueryShard, isTaken: (row: number) => boolean, share: number): QueryShard {
     if (this.#groupTypeIndex !== null) return shard
+    let taken = 0
+    for (let row = 0; row < this.count; row++) if (isTaken(row)) taken++
+    if (taken >= this.#personsMax * share) return shard
     const among = new Uint8Array(this.#personEnd)
     for (let row = 0; row < this.count; row++) {
       if (isTaken(row)) among[this.persons[row] ?? 0] = 1
@@ -169,7 +196,7 @@ export class ExposedPersons {
         continue
       }
       // A part by persons contains every `parts`-th person.
-      const slot = (person - first) / parts
+      const slot = ((person - first) / parts) >>> 0
       const row = (rows[slot] ?? 0) - 1
       const timeMs = timesMs[index] ?? 0
       const sequence = sequences[index] ?? 0
@@ -217,8 +244,7 @@ export function exposedPersons(
   shard: QueryShard,
 ): ExposedPersons {
   const { scanner, context, part } = shard
-  const personEnd = scanner.extent(context.projectId).lastPerson + 1
-  const exposed = new ExposedPersons(personEnd, part, groupTypeIndex)
+  const exposed = new ExposedPersons(scanner.extent(context.projectId), part, groupTypeIndex)
   const { fromMs, toMs } = range
   if (fromMs > toMs) return exposed
   const variantOf = (value: unknown): number => variants.indexOf(propertyText(value)) + 1

@@ -4,7 +4,7 @@
  * Only a strict funnel also needs the events in between. Source: docs/EXPERIMENTS.md, "What counts".
  */
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
-import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import type { EventColumns, SeriesMatch } from '../../analytics/event-columns.ts'
 import { PacedLimits } from '../paced-limits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import {
@@ -42,9 +42,16 @@ const EVERY_EVENT: SeriesMatch = { names: null, filter: null, steps: [] }
 /** One moment for each person: a time, and a sequence number that orders it among the events at the same time. */
 interface Moments {
   readonly timesMs: Float64Array
-  /** Sequence numbers begin at 1, so 0 comes before every event with the same time. */
   readonly sequences: Uint32Array
 }
+
+/** Moments after which events are looked for. Without sequence numbers, all events at the same time come later. */
+interface StartMoments {
+  readonly timesMs: Float64Array
+  readonly sequences: Uint32Array | null
+}
+
+const NO_SEQUENCES = new Uint32Array(0)
 
 /** Returns the steps of a funnel that each exposed person did. Throws the same errors as `EventScanner.scan`. */
 export function metricSteps(
@@ -79,73 +86,105 @@ function orderedSteps(
 ): Uint8Array {
   const { count, firstMs } = exposed
   const reached = new Uint8Array(count)
-  // The exposure has the sequence number 0 here, so an event at the same millisecond counts as later, even if it
-  // arrived before the exposure.
-  let before: Moments = { timesMs: firstMs, sequences: new Uint32Array(count) }
+  // The exposure has no sequence number here, so an event at the same millisecond counts as later, even if it arrived
+  // before the exposure.
+  let before: StartMoments = { timesMs: firstMs, sequences: null }
+  let last: Moments | null = null
+  let spare: Moments | null = null
   for (const [step, match] of steps.entries()) {
     const isHere = (row: number): boolean => reached[row] === step
     if (!reached.includes(step)) break
-    const next = edgeMoments(match, isHere, before, false, windowMs, exposure, exposed, shard)
+    // A person who has not done the previous step has an infinite time in `before`, so no event counts for this person.
+    const into: Moments = spare ?? emptyMoments(count)
+    const next = edgeMoments(match, isHere, before, into, false, windowMs, exposure, exposed, shard)
     for (let row = 0; row < count; row++) {
       if (reached[row] === step && next.timesMs[row] !== Number.POSITIVE_INFINITY) {
         reached[row] = step + 1
       }
     }
+    spare = last
+    last = next
     before = next
   }
   return reached
 }
 
+function emptyMoments(count: number): Moments {
+  return { timesMs: new Float64Array(count), sequences: new Uint32Array(count) }
+}
+
 /**
- * For each person that `isTaken` accepts, returns the earliest (or latest) event after a moment and within the window.
- * The time is infinite for persons without such an event.
+ * For each person that `isTaken` accepts, finds the earliest (or latest) event after a moment and within the window.
+ * The time is infinite for persons without such an event. The result is written to `into`. Other persons may have a
+ * result too, if their moment `after` is finite.
  */
 function edgeMoments(
   match: SeriesMatch,
   isTaken: (row: number) => boolean,
-  after: Moments,
+  after: StartMoments,
+  into: Moments,
   isLatest: boolean,
   windowMs: number | null,
   exposure: ExposurePlan,
   exposed: ExposedPersons,
   shard: QueryShard,
 ): Moments {
-  const { count, firstMs } = exposed
   const { filter, range } = exposure
-  const none = isLatest ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
-  const timesMs = new Float64Array(count).fill(none)
-  const sequences = new Uint32Array(count)
-  const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
-  const reachMs = windowMs ?? Number.POSITIVE_INFINITY
+  into.timesMs.fill(isLatest ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY)
+  const bounds = {
+    isLatest,
+    endMs: windowMs === null ? range.toMs : Number.POSITIVE_INFINITY,
+    reachMs: windowMs ?? Number.POSITIVE_INFINITY,
+  }
   const toMs = range.toMs + (windowMs ?? 0)
   exposed.scanChunks(
     shard,
     { fromMs: range.fromMs, toMs, filter, series: [match], order: 'unsorted' },
-    (chunk) => {
-      const rows = exposed.rowsOf(chunk)
-      // This loop runs for many millions of events, so it calls no functions.
-      const { timesMs: chunkMs, sequences: chunkSequences } = chunk
-      const { timesMs: afterMs, sequences: afterSequences } = after
-      for (let index = 0; index < chunk.count; index++) {
-        const row = rows[index] ?? -1
-        if (row < 0) continue
-        const timeMs = chunkMs[index] ?? 0
-        const known = timesMs[row] ?? 0
-        if (isLatest ? timeMs < known : timeMs > known) continue
-        const sequence = chunkSequences[index] ?? 0
-        if (timeMs === known && sequence > (sequences[row] ?? 0) !== isLatest) continue
-        const startMs = afterMs[row] ?? 0
-        const isEarly = timeMs === startMs && sequence <= (afterSequences[row] ?? 0)
-        if (timeMs < startMs || isEarly) continue
-        if (timeMs > endMs || timeMs - (firstMs[row] ?? 0) >= reachMs) continue
-        timesMs[row] = timeMs
-        sequences[row] = sequence
-      }
-    },
+    (chunk) => keepEdges(chunk, exposed.rowsOf(chunk), exposed.firstMs, after, bounds, into),
     isTaken,
   )
   shard.scanner.releaseResults()
-  return { timesMs, sequences }
+  return into
+}
+
+/** Which events `keepEdges` looks for. */
+interface EdgeBounds {
+  readonly isLatest: boolean
+  /** The last moment that counts, in milliseconds since 1970. */
+  readonly endMs: number
+  /** The length of the window after the first exposure, in milliseconds. */
+  readonly reachMs: number
+}
+
+/**
+ * Writes each event of a chunk to `into` if it is an earlier (or later) event of its person than the one there. This
+ * loop runs for many millions of events, so it calls no functions, and is not part of a closure.
+ */
+function keepEdges(
+  { count, timesMs: chunkMs, sequences: chunkSequences }: EventColumns,
+  rows: Int32Array,
+  firstMs: Float64Array,
+  after: StartMoments,
+  { isLatest, endMs, reachMs }: EdgeBounds,
+  { timesMs, sequences }: Moments,
+): void {
+  const { timesMs: afterMs } = after
+  const afterSequences = after.sequences ?? NO_SEQUENCES
+  const haveSequences = after.sequences !== null
+  for (let index = 0; index < count; index++) {
+    const row = rows[index] ?? -1
+    if (row < 0) continue
+    const timeMs = chunkMs[index] ?? 0
+    const known = timesMs[row] ?? 0
+    if (isLatest ? timeMs < known : timeMs > known) continue
+    const sequence = chunkSequences[index] ?? 0
+    if (timeMs === known && sequence > (sequences[row] ?? 0) !== isLatest) continue
+    const startMs = afterMs[row] ?? 0
+    if (timeMs < startMs || timeMs > endMs || timeMs - (firstMs[row] ?? 0) >= reachMs) continue
+    if (haveSequences && timeMs === startMs && sequence <= (afterSequences[row] ?? 0)) continue
+    timesMs[row] = timeMs
+    sequences[row] = sequence
+  }
 }
 
 /**
@@ -271,11 +310,12 @@ export function metricReturns(
   const states = new Uint8Array(count)
   if (count === 0) return states
   const { start, completion, isLastStart, windowMs } = counted
-  const after = { timesMs: firstMs, sequences: new Uint32Array(count) }
+  const after = { timesMs: firstMs, sequences: null }
   const starts = edgeMoments(
     start,
     () => true,
     after,
+    emptyMoments(count),
     isLastStart,
     windowMs,
     exposure,

@@ -84,39 +84,32 @@ export function metricSums(
   limits: QueryLimits,
 ): MetricSums {
   new PacedLimits(limits).count(numbers.length)
-  const [first, second] = columns
-  const { counted } = metric
+  const [first, second = null] = columns
+  const { counted, threshold, outliers } = metric
   if (first === undefined) return { variants: [], bounds: [] }
   if (counted.of === 'returns') {
-    const returned = atLeast(first, RETURNED)
-    return { variants: addUp(keys, startedOnly(numbers, first), returned, null), bounds: [] }
+    const returned = { column: first, least: RETURNED }
+    return { variants: countUp(keys, startedOnly(numbers, first), returned, null), bounds: [] }
   }
   if (counted.of === 'steps') {
     const last = counted.steps.length
-    const before = second === undefined ? null : new Float64Array(second)
-    const sums = addUp(keys, numbers, atLeast(first, last), before)
+    const before = second === null ? null : { column: second, least: 1 }
+    const sums = countUp(keys, numbers, { column: first, least: last }, before)
     const steps = stepCounts(first, numbers, keys.length, last)
     const variants = sums.map((sum, variant) => withSteps(sum, steps[variant] ?? []))
     return { variants, bounds: [] }
   }
-  const { threshold, outliers } = metric
   if (threshold !== null) {
-    const before = second === undefined ? null : atLeast(second, threshold)
-    return { variants: addUp(keys, numbers, atLeast(first, threshold), before), bounds: [null] }
+    const before = second === null ? null : { column: second, least: threshold }
+    return {
+      variants: countUp(keys, numbers, { column: first, least: threshold }, before),
+      bounds: [null],
+    }
   }
-  // Work on copies, because `cutOff` changes the values in place. The column of values before the exposure has no entry
-  // in `outliers`, so `cutOff` leaves it unchanged.
-  const values = columns.map((column) => new Float64Array(column))
-  const bounds = outliers.map((outlier, index) => cutOff(values[index], numbers, outlier))
-  const [own = new Float64Array(0), other = null] = values
-  return { variants: addUp(keys, numbers, own, other), bounds }
-}
-
-/** Returns 1 for each number that is at least `least`, and 0 for the others. */
-function atLeast(column: Numbers, least: number): Float64Array {
-  const values = new Float64Array(column)
-  for (let row = 0; row < values.length; row++) values[row] = (values[row] ?? 0) >= least ? 1 : 0
-  return values
+  const bounds = outliers.map((outlier, index) => boundsOf(columns[index], numbers, outlier))
+  const [own = null, other = null] = bounds
+  const others = second === null ? null : { column: second, bounds: other }
+  return { variants: addUp(keys, numbers, { column: first, bounds: own }, others), bounds }
 }
 
 function startedOnly(numbers: Int8Array, states: Numbers): Int8Array {
@@ -126,37 +119,36 @@ function startedOnly(numbers: Int8Array, states: Numbers): Int8Array {
 }
 
 /**
- * Cuts off the extreme values of a column, and returns the bounds. Returns null if nothing is cut off, for example
- * because there are too few persons to compute the bounds.
+ * Returns the bounds at which the extreme values of a column are cut off. Returns null if nothing is cut off, for
+ * example because there are too few persons to compute the bounds.
  */
-function cutOff(
-  column: Float64Array | undefined,
+function boundsOf(
+  column: Numbers | undefined,
   numbers: Int8Array,
   { low, high, ignoresZeros }: OutlierPlan,
 ): WinsorBounds | null {
   if (column === undefined || (low === null && high === null)) return null
-  const values = valuesOf(column, numbers, false)
-  const lowest = low === null ? Number.NEGATIVE_INFINITY : valueAtShare(values, low)
   // The lower bound is computed from all values, zeros included. Without the zeros, the bound would raise the values of
   // persons who did nothing.
-  const highValues = ignoresZeros ? valuesOf(column, numbers, true) : values
-  const highest = high === null ? Number.POSITIVE_INFINITY : valueAtShare(highValues, high)
+  const lowest =
+    low === null ? Number.NEGATIVE_INFINITY : valueAtShare(valuesOf(column, numbers, false), low)
+  const highest =
+    high === null
+      ? Number.POSITIVE_INFINITY
+      : valueAtShare(valuesOf(column, numbers, ignoresZeros), high)
   if (lowest === null || highest === null || lowest > highest) return null
-  for (let row = 0; row < column.length; row++) {
-    const value = column[row] ?? 0
-    if (value < lowest) column[row] = lowest
-    else if (value > highest) column[row] = highest
-  }
   return { low: lowest, high: highest }
 }
 
 /** Returns the values of the persons who are in a variant. */
-function valuesOf(column: Float64Array, numbers: Int8Array, isWithoutZeros: boolean): Float64Array {
+function valuesOf(column: Numbers, numbers: Int8Array, isWithoutZeros: boolean): Float64Array {
   const values = new Float64Array(column.length)
   let count = 0
   for (let row = 0; row < column.length; row++) {
     const value = column[row] ?? 0
-    if ((numbers[row] ?? -1) >= 0 && !(isWithoutZeros && value === 0)) values[count++] = value
+    // The value is always written, without a branch that could not be predicted.
+    values[count] = value
+    count += (numbers[row] ?? -1) < 0 || (isWithoutZeros && value === 0) ? 0 : 1
   }
   return values.subarray(0, count)
 }
@@ -166,42 +158,152 @@ function valueAtShare(values: Float64Array, share: number): number | null {
   return typeof value === 'number' ? value : null
 }
 
+/** A column whose value counts as 1 if it is at least `least`, and as 0 otherwise. */
+interface LimitColumn {
+  readonly column: Numbers
+  readonly least: number
+}
+
+/** Adds up columns of which each value counts as 1 or 0. All sums are then numbers of persons. */
+function countUp(
+  keys: readonly string[],
+  numbers: Int8Array,
+  { column, least }: LimitColumn,
+  second: LimitColumn | null,
+): readonly VariantSums[] {
+  const counts = personsOfVariants(numbers, keys.length)
+  const ones = new Float64Array(keys.length)
+  const others = new Float64Array(keys.length)
+  const both = new Float64Array(keys.length)
+  for (let row = 0; row < numbers.length; row++) {
+    const variant = numbers[row] ?? -1
+    if (variant < 0) continue
+    const one = (column[row] ?? 0) >= least ? 1 : 0
+    ones[variant] = (ones[variant] ?? 0) + one
+    if (second === null) continue
+    const other = (second.column[row] ?? 0) >= second.least ? 1 : 0
+    others[variant] = (others[variant] ?? 0) + other
+    both[variant] = (both[variant] ?? 0) + one * other
+  }
+  return keys.map((key, variant) => {
+    const [persons = 0, sum = 0, other = 0] = [counts[variant], ones[variant], others[variant]]
+    const seconds = { sum: other, squares: other, products: both[variant] ?? 0 }
+    return {
+      key,
+      persons,
+      sum,
+      squares: sum,
+      second: second === null ? null : seconds,
+      stepCounts: null,
+    }
+  })
+}
+
+/** A column, and the bounds at which its values are cut off. */
+interface BoundedColumn {
+  readonly column: Numbers
+  readonly bounds: WinsorBounds | null
+}
+
+const NO_BOUNDS = { low: Number.NEGATIVE_INFINITY, high: Number.POSITIVE_INFINITY }
+
 function addUp(
   keys: readonly string[],
   numbers: Int8Array,
-  values: Float64Array,
-  others: Float64Array | null,
+  first: BoundedColumn,
+  second: BoundedColumn | null,
 ): readonly VariantSums[] {
-  const size = keys.length
-  const counts = personsOfVariants(numbers, size)
-  const sums = exactSums(numbers, values, null, size)
-  const squares = exactSums(numbers, values, values, size)
-  const ofOthers =
-    others === null
-      ? null
-      : {
-          sums: exactSums(numbers, others, null, size),
-          squares: exactSums(numbers, others, others, size),
-          products: exactSums(numbers, values, others, size),
-        }
+  const counts = personsOfVariants(numbers, keys.length)
+  const { sums, squares } = momentsOf(numbers, first, keys.length)
+  const others = second === null ? null : momentsOf(numbers, second, keys.length)
+  const products = second === null ? null : productsOf(numbers, first, second, keys.length)
   return keys.map((key, variant) => {
-    const second =
-      ofOthers === null
+    const seconds =
+      others === null || products === null
         ? null
         : {
-            sum: ofOthers.sums[variant] ?? 0,
-            squares: ofOthers.squares[variant] ?? 0,
-            products: ofOthers.products[variant] ?? 0,
+            sum: others.sums.of(variant),
+            squares: others.squares.of(variant),
+            products: products.of(variant),
           }
     return {
       key,
       persons: counts[variant] ?? 0,
-      sum: sums[variant] ?? 0,
-      squares: squares[variant] ?? 0,
-      second,
+      sum: sums.of(variant),
+      squares: squares.of(variant),
+      second: seconds,
       stepCounts: null,
     }
   })
+}
+
+/** Returns the sums of the values, and those of their squares, of each variant. */
+function momentsOf(
+  numbers: Int8Array,
+  { column, bounds }: BoundedColumn,
+  size: number,
+): { readonly sums: ExactSums; readonly squares: ExactSums } {
+  const { low, high } = bounds ?? NO_BOUNDS
+  const [sums, squares] = [new ExactSums(size), new ExactSums(size)]
+  for (let row = 0; row < numbers.length; row++) {
+    const variant = numbers[row] ?? -1
+    if (variant < 0) continue
+    const value = bounded(column[row] ?? 0, low, high)
+    sums.add(variant, value)
+    squares.add(variant, value * value)
+  }
+  return { sums, squares }
+}
+
+/** Returns the sums of the products of two values of each person, of each variant. */
+function productsOf(
+  numbers: Int8Array,
+  first: BoundedColumn,
+  second: BoundedColumn,
+  size: number,
+): ExactSums {
+  const [own, other] = [first.bounds ?? NO_BOUNDS, second.bounds ?? NO_BOUNDS]
+  const products = new ExactSums(size)
+  for (let row = 0; row < numbers.length; row++) {
+    const variant = numbers[row] ?? -1
+    if (variant < 0) continue
+    const value = bounded(first.column[row] ?? 0, own.low, own.high)
+    products.add(variant, value * bounded(second.column[row] ?? 0, other.low, other.high))
+  }
+  return products
+}
+
+function bounded(value: number, low: number, high: number): number {
+  if (value < low) return low
+  return value > high ? high : value
+}
+
+/**
+ * The sums of the values of each variant. The rounding errors are added up separately, so that the sums do not depend
+ * on the order of the rows. A sum may be infinite. Source: A. Neumaier, 1974, Rundungsfehleranalyse einiger Verfahren
+ * zur Summation endlicher Summen, ZAMM 54.
+ */
+class ExactSums {
+  readonly #sums: Float64Array
+  readonly #errors: Float64Array
+
+  constructor(size: number) {
+    this.#sums = new Float64Array(size)
+    this.#errors = new Float64Array(size)
+  }
+
+  add(variant: number, value: number): void {
+    const sum = this.#sums[variant] ?? 0
+    const next = sum + value
+    const error = Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
+    this.#sums[variant] = next
+    this.#errors[variant] = (this.#errors[variant] ?? 0) + error
+  }
+
+  of(variant: number): number {
+    const sum = this.#sums[variant] ?? 0
+    return Number.isFinite(sum) ? sum + (this.#errors[variant] ?? 0) : sum
+  }
 }
 
 function withSteps(sums: VariantSums, stepCounts: readonly number[]): VariantSums {
@@ -229,36 +331,4 @@ function stepCounts(
       own[step] = (own[step] ?? 0) + (own[step + 1] ?? 0)
     return own
   })
-}
-
-/**
- * Returns the sum of the values of each variant. If `others` is given, each value is first multiplied by the entry of
- * `others` for the same row. The rounding errors are added up separately, so that the sums do not depend on the order
- * of the rows. A sum may be infinite. Source: A. Neumaier, 1974, Rundungsfehleranalyze einiger Verfahren zur Summation
- * endlicher Summen, ZAMM 54.
- */
-function exactSums(
-  numbers: Int8Array,
-  values: Float64Array,
-  others: Float64Array | null,
-  size: number,
-): Float64Array {
-  const sums = new Float64Array(size)
-  const errors = new Float64Array(size)
-  for (let row = 0; row < numbers.length; row++) {
-    const variant = numbers[row] ?? -1
-    const own = values[row] ?? 0
-    const value = others === null ? own : own * (others[row] ?? 0)
-    if (variant < 0 || value === 0) continue
-    const sum = sums[variant] ?? 0
-    const next = sum + value
-    const error = Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
-    sums[variant] = next
-    errors[variant] = (errors[variant] ?? 0) + error
-  }
-  for (let variant = 0; variant < size; variant++) {
-    const sum = sums[variant] ?? 0
-    if (Number.isFinite(sum)) sums[variant] = sum + (errors[variant] ?? 0)
-  }
-  return sums
 }

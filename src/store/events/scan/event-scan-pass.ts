@@ -23,12 +23,10 @@ import { addPassing, addRange, hasBit, type SegmentRange } from './event-scan-ra
 import {
   clippedRange,
   filterOf,
-  firstDistinctId,
   isInRange,
   isTouched,
   isWhollyIn,
-  wantedIds,
-  wantedPersons,
+  type WantedEvents,
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
@@ -40,6 +38,14 @@ import { type SessionPart, sessionPart } from './session-parts.ts'
 const NO_IDS = new Uint32Array(0)
 const NO_TIMES = new Float64Array(0)
 const NO_VALUES: readonly ValueColumn[] = []
+
+/** What a scan needs besides its request. */
+export interface ScanBasis {
+  readonly facts: ProjectFacts
+  /** The owners of the distinct ID numbers, now or in an earlier state; see `EventPart.ownersAt`. */
+  readonly owners: OwnerTable
+  readonly wanted: WantedEvents
+}
 
 /** One scan. Call `add` for each segment that may have matching rows. */
 export class Scan {
@@ -60,21 +66,13 @@ export class Scan {
   readonly #rows: ScanRows
   readonly #picker: NamePicker
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** An array that has a 1 at the number of each requested person. Null: all persons are requested. */
-  readonly #wanted: Uint8Array | null
-  /**
-   * A set of bits: the bit of a distinct ID number is 1 if it belongs to a requested person. Null if all persons are
-   * requested, or if events without an owner are included.
-   */
-  readonly #wantedIds: Uint32Array | null
+  readonly #wanted: WantedEvents['persons']
+  readonly #wantedIds: WantedEvents['ids']
   /** The start ranges of the requested sessions (session-starts.ts). Null: all sessions are requested. */
   readonly #startRanges: ReadonlySet<number> | null
   /** The part of the sessions to which this scan is limited. Null: it is not limited. */
   readonly #sessions: SessionPart | null
-  /**
-   * The smallest distinct ID number that belongs to a requested person. Segments that only have smaller ones are
-   * skipped.
-   */
+  /** Segments that only have smaller distinct ID numbers are skipped. */
   readonly #firstDistinctId: number
   /** True if a filter or a value needs the owner of each event. */
   readonly #needsOwners: boolean
@@ -104,7 +102,7 @@ export class Scan {
 
   constructor(
     request: EventScanRequest,
-    { facts, owners }: { readonly facts: ProjectFacts; readonly owners: OwnerTable },
+    { facts, owners, wanted }: ScanBasis,
     rows: ScanRows,
     { rowsMax, isInChunks }: { readonly rowsMax: number; readonly isInChunks: boolean },
   ) {
@@ -126,9 +124,9 @@ export class Scan {
     this.#rows = rows
     const isPickedInOrder = this.#isOrdered || request.order === 'arrival'
     this.#picker = new NamePicker(isPickedInOrder)
-    this.#wanted = wantedPersons(request, owners)
-    this.#wantedIds = wantedIds(owners.words, this.#wanted, this.#keepsOwnerless)
-    this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
+    this.#wanted = wanted.persons
+    this.#wantedIds = wanted.ids
+    this.#firstDistinctId = wanted.firstDistinctId
     const { sessions } = request
     this.#startRanges = sessions === undefined ? null : facts.sessions.startRangesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'

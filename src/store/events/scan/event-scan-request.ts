@@ -62,11 +62,56 @@ export function isWhollyIn(
   return firstSequence > after && firstSequence + rows - 1 <= through
 }
 
+/** Which events belong to the requested persons. */
+export interface WantedEvents {
+  /** An array that has a 1 at the number of each requested person. Null: all persons are requested. */
+  readonly persons: Uint8Array | null
+  /**
+   * A set of bits: the bit of a distinct ID number is 1 if it belongs to a requested person. Null if all persons are
+   * requested, or if events without an owner are included.
+   */
+  readonly ids: Uint32Array | null
+  /** The smallest distinct ID number that belongs to a requested person. */
+  readonly firstDistinctId: number
+}
+
+/**
+ * Determines which events belong to the requested persons. The result for all persons of a part is kept, because a
+ * query often scans the same part several times.
+ */
+export class WantedOfPart {
+  #owners: OwnerTable | null = null
+  #part = ''
+  #wanted: WantedEvents | null = null
+
+  of(request: EventScanRequest, owners: OwnerTable): WantedEvents {
+    const { part, persons, hasProfile = false, keepsOwnerless = false } = request
+    const areAll = persons === null && !hasProfile && !keepsOwnerless
+    if (part?.by !== 'persons' || part.among !== undefined || !areAll) {
+      return wantedEvents(request, owners)
+    }
+    const name = `${part.index} ${part.count}`
+    if (this.#wanted === null || this.#owners !== owners || this.#part !== name) {
+      this.#wanted = wantedEvents(request, owners)
+      this.#owners = owners
+      this.#part = name
+    }
+    return this.#wanted
+  }
+}
+
+function wantedEvents(request: EventScanRequest, owners: OwnerTable): WantedEvents {
+  const { words, since } = owners
+  const persons = wantedPersons(request, owners)
+  const ids = wantedIds(words, persons, request.keepsOwnerless === true && since.size > 0)
+  return { persons, ids, firstDistinctId: firstDistinctId(words, persons) }
+}
+
 /**
  * Returns an array with a 1 at the number of each requested person, or null for all persons. If only a part of a query
  * is requested, only the persons of that part have a 1.
  */
-export function wantedPersons(
+function wantedPersons(
   { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
   { lastPerson, firstPersonless, hasPersonless }: OwnerTable,
 ): Uint8Array | null {
@@ -109,7 +154,7 @@ export function filterOf(
  * are requested. Also returns null if events without an owner are included: the owner of an event then depends on its
  * sequence number too.
  */
-export function wantedIds(
+function wantedIds(
   owners: Uint32Array,
   wanted: Uint8Array | null,
   keepsOwnerless: boolean,
@@ -127,7 +172,7 @@ export function wantedIds(
  * Returns the smallest distinct ID number that belongs to a person in `wanted`. Returns 0 if `wanted` is null or
  * includes events without an owner. Returns infinity if no distinct ID number belongs to such a person.
  */
-export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
+function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null || wanted[0] === 1) return 0
   for (let distinctId = 0; distinctId < owners.length; distinctId++) {
     if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] === 1) return distinctId

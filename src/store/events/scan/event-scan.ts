@@ -32,7 +32,13 @@ import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
 import { Scan } from './event-scan-pass.ts'
-import { clippedRange, isInPart, isTouched, needsPersons } from './event-scan-request.ts'
+import {
+  clippedRange,
+  isInPart,
+  isTouched,
+  needsPersons,
+  WantedOfPart,
+} from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
@@ -132,6 +138,7 @@ class SegmentScanner implements EventScanner {
    * snapshot does not change.
    */
   #known: ProjectFacts | null = null
+  readonly #wanted = new WantedOfPart()
 
   constructor(store: ScanStore, limits: ScanLimits) {
     this.#store = store
@@ -306,9 +313,10 @@ class SegmentScanner implements EventScanner {
       part?.ownersAt === undefined
         ? facts.owners
         : known.ownersAt(projectId, facts.owners, part.ownersAt)
+    const wanted = this.#wanted.of(request, owners)
     const target = rows.lend(request.values.length)
     const rowsMax = this.#limits.rowsMax ?? SCAN_ROWS_MAX
-    return new Scan(request, { facts, owners }, target, { rowsMax, isInChunks })
+    return new Scan(request, { facts, owners, wanted }, target, { rowsMax, isInChunks })
   }
 
   /** Runs a scan. Calls `onSegment` after each segment that may have added rows. */
