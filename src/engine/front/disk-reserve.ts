@@ -125,9 +125,9 @@ export class DiskReserve {
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // There must be space for a commit of usual size, and half of the reserve must be left for unforeseen needs. The
-    // estimate is limited: processing makes smaller commits if it must, and a wrong estimate is corrected only by
-    // commits, which need events.
+    // There should be space for a commit of usual size, and half of the reserve must be left for unforeseen needs. At
+    // most the size of the reserve is kept for the commit, because processing can make smaller commits, and because a
+    // wrong estimate is corrected only by commits, which need events.
     const commitBytes = Math.min(this.#room.commitLeastBytes, this.#reserveBytes)
     const least = Math.max(this.#reserveBytes, commitBytes + this.#reserveBytes / 2)
     return least + this.#neededBytes(accepted)

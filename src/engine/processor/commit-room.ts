@@ -1,8 +1,8 @@
 /**
  * Limits how much of the log one commit processes while the disk is short of space. A commit writes changed pages to
  * free space in the data file (data-file-room.ts), and later commits can reuse most of that space. With little space,
- * commits are therefore smaller, down to a single event. If there is not enough space even for one event, processing
- * waits. How much space a commit needs is estimated from earlier commits. The estimates are kept when a commit fails
+ * commits are therefore smaller, down to a single event. If there is not enough space even for one event, or after a
+ * small commit has failed, processing waits. How much space a commit needs is estimated from earlier commits. The estimates are kept when a commit fails
  * and the store is opened again.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
@@ -23,7 +23,7 @@ const SINKING_PART = 0.2
 const LEAST_BYTES = 256 * 1024
 /** Commits of fewer bytes of the log are not measured. Their fixed costs would distort the costs per byte. */
 const TELLING_BYTES = 64 * 1024
-/** A commit of this many bytes of the log must be possible at any time. If it is not, no more events are accepted. */
+/** Events are accepted only while there is space for a commit of this many bytes of the log (see disk-reserve.ts). */
 const USUAL_BYTES = 1024 * 1024
 /** The largest share of the space that one commit may need, so that enough is left for the next one. */
 const ROOM_PART = 0.5
@@ -69,7 +69,7 @@ export class CommitRoom {
     return Math.max(eventBytes, bytes)
   }
 
-  /** Makes the events wait until `bytes` bytes are free. */
+  /** Tells the main thread that events wait until `bytes` bytes are free. */
   wait(bytes: number): void {
     this.#shared.neededBytes = bytes
   }

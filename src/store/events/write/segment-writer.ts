@@ -1,7 +1,7 @@
 /**
  * Writes events as segments. It collects events in builders, encodes them as segments, updates the uuid index that
- * detects duplicates, and, while the store is idle, merges segments and erases events. Its writes belong to the
- * transaction of processing-writer.ts.
+ * detects duplicates, and, while the store is idle, merges segments and erases events. Segments are
+ * stored in the transaction of processing-writer.ts. The uuid index is written after it, in a transaction of its own.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { getOrAdd } from '../../../base/maps.ts'
