@@ -66,6 +66,7 @@ export class AnalyticStore {
   /** Stores the added events. The log stays empty, so the position in the log stays 0. */
   commit(): void {
     this.#writer.commit(0)
+    this.#writer.warehouse.writeIndex?.()
   }
 
   /** Merges all segments that can be merged, as a daemon does when it is idle, and closes the folder. */

@@ -71,6 +71,7 @@ class StoredTraffic {
     for (let added = 0; added < count; added++) this.#add(this.#ordinal++)
     // The log stays empty, so the position in the log stays 0.
     this.#writer.commit(0)
+    this.#writer.warehouse.writeIndex?.()
   }
 
   /** Merges all segments that can be merged, as a daemon does when it is idle, and closes the folder. */

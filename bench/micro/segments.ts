@@ -67,6 +67,7 @@ export async function run(options: SegmentRun): Promise<SegmentFigures> {
     for (const text of texts) spent.json += text.length
     const before = cpuUs()
     total.segmentBytes += writer.commit(index + 1).bytes
+    writer.warehouse.writeIndex?.()
     const committed = cpuUs()
     writer.warehouse.maintain(50)
     spent.commit += committed - before

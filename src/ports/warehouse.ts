@@ -69,17 +69,11 @@ export interface SegmentPlace {
   readonly rows: number
 }
 
-/** The numbers of rows, segments and bytes that `store` wrote. */
-export interface StoredRows {
+/** The numbers of rows, segments and bytes that a commit wrote. */
+export interface CommitStats {
   readonly rows: number
   readonly segments: number
   readonly bytes: number
-}
-
-/** What a commit wrote. */
-export interface CommitStats extends StoredRows {
-  /** The result of `writeIndex` after the commit. */
-  readonly indexBytes: number
 }
 
 /** Identifies an erasure job whose events are erased from the store: its project, and its number within the project. */
@@ -150,7 +144,7 @@ export interface WarehouseWriter {
   /** Encodes the gathered events into segments, so that `store` can store them. */
   prepare(): void
   /** Stores the gathered events. Must be called between `prepare` and `settle`. */
-  store(): StoredRows
+  store(): CommitStats
   /**
    * Must be called when the transaction of `store` is durable. `jobs` are the erasure jobs that the transaction has
    * stored; `maintain` carries them out from now on.

@@ -47,41 +47,58 @@ function afterCommits(figures: Figures): CommitRoom {
   return room
 }
 
-t.test('a small commit that failed must find the space that it needed', async (t) => {
+/** Fails a commit, as after `afterCommits`, and returns the room of the next processing thread. */
+function afterFailure(figures: Figures, logBytes: number, addedBytes: number): CommitRoom {
+  figures.commit(figures.open(), logBytes, addedBytes)
+  return figures.open()
+}
+
+t.test('after a small commit has failed, the next one is half as large', async (t) => {
   const figures = new Figures()
-  figures.commit(afterCommits(figures), 8 * KIB, 9 * MIB)
+  afterCommits(figures)
+  const room = afterFailure(figures, 8 * KIB, 9 * MIB)
+  t.equal(room.bytesMax(EVENT_BYTES, 1), 4 * KIB)
+  t.equal(afterFailure(figures, 4 * KIB, 9 * MIB).bytesMax(EVENT_BYTES, 1), 2 * KIB)
+})
+
+t.test('a commit of one event that failed must find the space that it needed', async (t) => {
+  const figures = new Figures()
+  afterCommits(figures)
   const neededBytes = 160 * KIB + 40 * KIB + 9 * MIB
-  // The next processing thread opens the store again.
-  const room = figures.open()
+  const room = afterFailure(figures, EVENT_BYTES, 9 * MIB)
   figures.space.diskBytes = neededBytes - 1
   t.equal(room.bytesMax(EVENT_BYTES, 1), 0)
   t.equal(figures.shared.neededBytes, neededBytes)
   figures.space.diskBytes = neededBytes
-  t.ok(room.bytesMax(EVENT_BYTES, 1) > 0)
+  t.equal(room.bytesMax(EVENT_BYTES, 1), EVENT_BYTES)
   t.equal(figures.shared.neededBytes, 0)
+})
+
+t.test('a commit that failed before its pages were known changes nothing', async (t) => {
+  const figures = new Figures()
+  const bytesMax = afterCommits(figures).bytesMax(EVENT_BYTES, 1)
+  figures.open().begin(EVENT_BYTES)
+  t.equal(figures.open().bytesMax(EVENT_BYTES, 1), bytesMax)
 })
 
 t.test('a small commit that failed does not change the space for a usual one', async (t) => {
   const figures = new Figures()
   afterCommits(figures)
   const { usualBytes } = figures
-  figures.commit(figures.open(), 8 * KIB, 9 * MIB)
-  const room = figures.open()
+  const room = afterFailure(figures, EVENT_BYTES, 9 * MIB)
   room.bytesMax(EVENT_BYTES, 1)
   t.equal(figures.usualBytes, usualBytes)
-  figures.commit(room, 8 * KIB, 8 * KIB)
+  figures.commit(room, EVENT_BYTES, 8 * KIB)
   room.end()
   figures.space.diskBytes = 2 * MIB
-  t.ok(room.bytesMax(EVENT_BYTES, 1) > 0, 'success ends the wait')
+  t.ok(room.bytesMax(EVENT_BYTES, 1) > EVENT_BYTES, 'success ends the wait')
 })
 
 t.test('a large commit that failed raises the space for a usual one', async (t) => {
   const figures = new Figures()
   afterCommits(figures)
   const { usualBytes } = figures
-  figures.commit(figures.open(), 256 * KIB, 9 * MIB)
-  const room = figures.open()
-  room.bytesMax(EVENT_BYTES, 1)
+  afterFailure(figures, 256 * KIB, 9 * MIB).bytesMax(EVENT_BYTES, 1)
   t.ok(figures.usualBytes > usualBytes * 5)
 })
 
@@ -89,10 +106,12 @@ t.test('the index of uuids is not counted as growth of the store', async (t) => 
   const figures = new Figures()
   const room = afterCommits(figures)
   const { growth } = figures.shared
+  figures.space.usedBytes += 9 * MIB
+  room.measureAnew()
   room.bytesMax(EVENT_BYTES, 1)
   figures.commit(room, 256 * KIB, 256 * KIB)
-  figures.space.usedBytes += 256 * KIB + 9 * MIB
-  room.end(9 * MIB)
+  figures.space.usedBytes += 256 * KIB
+  room.end()
   t.equal(figures.shared.growth, growth)
 })
 

@@ -7,11 +7,11 @@ import { formatUuid, parseUuid } from '../../src/base/ids.ts'
 import type { RowsWriter } from '../../src/base/rows-writer.ts'
 import type {
   Admission,
+  CommitStats,
   ErasedJob,
   ErasureJob,
   EventIdentity,
   ScanLimits,
-  StoredRows,
   Warehouse,
   WarehouseWriter,
 } from '../../src/ports/warehouse.ts'
@@ -134,7 +134,7 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
 
   prepare(): void {}
 
-  store(): StoredRows {
+  store(): CommitStats {
     return { rows: this.#gathered.length, segments: 1, bytes: 0 }
   }
 

@@ -22,6 +22,7 @@ import {
 function store(writer: ProcessingWriter, sketches: readonly EventSketch[]): readonly boolean[] {
   const answers = sketches.map((sketch) => writer.add(eventInput(sketch)))
   writer.commit(writer.readPosition() + 1)
+  writer.warehouse.writeIndex?.()
   return answers
 }
 

@@ -209,7 +209,9 @@ t.test('pages return each event exactly once while others arrive and segments me
   const writer = openWriter(t, dataDir, { segmentRowsTarget: 64, tableEntriesMax: 100 })
   for (const [index, sketch] of all.entries()) {
     writer.add(eventInput(sketch))
-    if (index % 3 === 0) writer.commit(index)
+    if (index % 3 !== 0) continue
+    writer.commit(index)
+    writer.warehouse.writeIndex?.()
   }
   writer.commit(300)
   const reader = openReader(t, dataDir)
@@ -221,6 +223,7 @@ t.test('pages return each event exactly once while others arrive and segments me
         writer.add(eventInput({ uuid: uuidOf(1e6 + late++), timestampMs }))
       }
       writer.commit(1000 + late)
+      writer.warehouse.writeIndex?.()
       writer.warehouse.maintain(5)
     }),
   )

@@ -242,7 +242,9 @@ async function storeWithRuns(t: Test): Promise<string> {
   const writer = new ProcessingWriter({ dataDir, tableEntriesMax: 50 })
   for (let number = 0; number < 200; number++) {
     writer.add(eventInput({ uuid: uuidOf(number) }))
-    if (number % 50 === 49) writer.commit(number)
+    if (number % 50 !== 49) continue
+    writer.commit(number)
+    writer.warehouse.writeIndex?.()
   }
   await writer.close()
   return dataDir

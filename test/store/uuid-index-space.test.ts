@@ -80,6 +80,7 @@ class ShortStore {
         this.#writer.add(eventInput({ uuid: uuidOf(this.#events++) }))
       }
       this.#writer.commit(this.#events)
+      this.warehouse.writeIndex?.()
     }
   }
 

@@ -127,8 +127,9 @@ export class DiskReserve {
   #promisedBytes(accepted: AcceptedBytes): number {
     // There should be space for a commit of usual size, and half of the reserve must be left for unforeseen needs. At
     // most the size of the reserve is kept for the commit, because processing can make smaller commits, and because a
-    // wrong estimate is corrected only by commits, which need events.
-    const commitBytes = Math.min(this.#room.commitLeastBytes, this.#reserveBytes)
+    // wrong estimate is corrected only by commits, which need events. A very small reserve is no such limit.
+    const commitBytesMax = Math.max(this.#reserveBytes, FLOOR_BYTES)
+    const commitBytes = Math.min(this.#room.commitLeastBytes, commitBytesMax)
     const least = Math.max(this.#reserveBytes, commitBytes + this.#reserveBytes / 2)
     return least + this.#neededBytes(accepted)
   }

@@ -1,9 +1,9 @@
 /**
  * Limits how much of the log one commit processes while the disk is short of space. A commit writes changed pages to
  * free space in the data file (data-file-room.ts), and later commits can reuse most of that space. With little space,
- * commits are therefore smaller, down to a single event. If there is not enough space even for one event, or after a
- * small commit has failed, processing waits. How much space a commit needs is estimated from earlier commits. The estimates are kept when a commit fails
- * and the store is opened again.
+ * commits are therefore smaller, down to a single event. If there is not enough space even for one event, processing
+ * waits. How much space a commit needs is estimated from earlier commits. The estimates are kept when a commit fails and
+ * the store is opened again.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
@@ -33,7 +33,8 @@ export class CommitRoom {
   readonly #store: Pick<ProcessingWriter, 'room'>
   readonly #shared: DiskRoom
   #usedBytes: number | null = null
-  /** If the last commit was small and has failed: the bytes that the next one must find free. Otherwise 0. */
+  /** If the last commit was small and has failed: its bytes of the log, and the bytes of its pages. Otherwise 0. */
+  #failedLogBytes = 0
   #failedBytes = 0
 
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
@@ -58,19 +59,24 @@ export class CommitRoom {
     if (diskBytes >= DISK_PLENTY_BYTES) return Number.POSITIVE_INFINITY
     const roomBytes = diskBytes + insideBytes
     const eventBytes = nextBytes / Math.max(1, nextEvents)
-    const leastBytes = Math.max(this.#failedBytes, this.#commitBytes(eventBytes))
+    // After a small commit has failed, the next one takes at most half as much. One event cannot be divided, so it must
+    // find the space that it needed.
+    const halfBytes = this.#failedLogBytes === 0 ? SHORT_COMMIT_BYTES_MAX : this.#failedLogBytes / 2
+    const neededBytes = halfBytes < eventBytes ? this.#failedBytes : 0
+    const leastBytes = Math.max(neededBytes, this.#commitBytes(eventBytes))
     this.#renewLeast()
     if (roomBytes < leastBytes) {
       shared.neededBytes = leastBytes
       return 0
     }
-    let bytes = SHORT_COMMIT_BYTES_MAX
+    let bytes = Math.min(SHORT_COMMIT_BYTES_MAX, halfBytes)
     while (bytes > eventBytes && this.#commitBytes(bytes) > roomBytes * ROOM_PART) bytes /= 2
     return Math.max(eventBytes, bytes)
   }
 
   /** Tells the main thread that events wait until `bytes` bytes are free. */
   wait(bytes: number): void {
+    this.#shared.insideBytes = this.#store.room().insideBytes
     this.#shared.neededBytes = bytes
   }
 
@@ -93,34 +99,42 @@ export class CommitRoom {
 
   /** Records that a commit of `logBytes` bytes of the log begins. */
   begin(logBytes: number): void {
-    this.#shared.commitLogBytes = logBytes
+    const shared = this.#shared
+    shared.commitLogBytes = logBytes
+    // The transaction of the commit sets them, unless the disk has plenty of space.
+    shared.commitTouchedBytes = 0
+    shared.commitAddedBytes = 0
   }
 
-  /**
-   * Records that the commit has succeeded. After it, `indexBytes` bytes of the index of UUIDs were written. They do not
-   * count as growth: they belong to many commits, and events can be processed without them.
-   */
-  end(indexBytes = 0): void {
+  /** Records that the commit has succeeded. */
+  end(): void {
     const shared = this.#shared
     const logBytes = shared.commitLogBytes
     shared.commitLogBytes = 0
+    this.#failedLogBytes = 0
     this.#failedBytes = 0
     const { insideBytes, usedBytes } = this.#store.room()
     shared.insideBytes = insideBytes
     if (logBytes >= TELLING_BYTES) this.#learnRatios(logBytes)
     this.#renewLeast()
-    const grownBytes = usedBytes - indexBytes - (this.#usedBytes ?? usedBytes - indexBytes)
+    const grownBytes = usedBytes - (this.#usedBytes ?? usedBytes)
     this.#usedBytes = usedBytes
     if (logBytes < TELLING_BYTES) return
     shared.growth = follow(shared.growth, Math.max(0, grownBytes) / logBytes)
   }
 
-  /**
-   * Records how many bytes of pages are free in the store. The growth of the store is then measured anew. Otherwise,
-   * pages that merging and erasing have freed would count as negative growth.
-   */
+  /** Records how many bytes of pages are free in the store. */
   noteReusable(reusableBytes: number): void {
     this.#shared.reusableBytes = reusableBytes
+    this.measureAnew()
+  }
+
+  /**
+   * Must be called after anything but a commit has changed the size of the store. The growth of the store is then
+   * measured from its present size. Otherwise, pages that merging and erasing have freed would count as negative growth,
+   * and the index of UUIDs as growth by the next events.
+   */
+  measureAnew(): void {
     this.#usedBytes = null
   }
 
@@ -132,8 +146,15 @@ export class CommitRoom {
     const shared = this.#shared
     const { commitLogBytes, commitFixedBytes, commitTouchedBytes, commitAddedBytes } = shared
     shared.commitLogBytes = 0
-    if (commitLogBytes >= TELLING_BYTES) this.#learnRatios(commitLogBytes)
-    else this.#failedBytes = commitFixedBytes + commitTouchedBytes + commitAddedBytes
+    const pageBytes = commitTouchedBytes + commitAddedBytes
+    // Without pages, the commit failed before it was known how many it needs.
+    if (pageBytes === 0) return
+    if (commitLogBytes >= TELLING_BYTES) {
+      this.#learnRatios(commitLogBytes)
+      return
+    }
+    this.#failedLogBytes = commitLogBytes
+    this.#failedBytes = commitFixedBytes + pageBytes
   }
 
   #learnRatios(logBytes: number): void {

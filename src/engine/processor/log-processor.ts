@@ -330,7 +330,7 @@ export class LogProcessor {
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
-      this.#isWaiting = !this.#hasIndexRoom()
+      this.#isWaiting = !this.#writeIndex()
       if (this.#isWaiting) break
       if (this.#open === null) this.#openBlock(this.#position + 1)
       const { bytes, events } = leftOf(this.#open)
@@ -348,11 +348,15 @@ export class LogProcessor {
     return deadline
   }
 
-  /** Returns false if events must wait, because the disk has no space for the index of UUIDs. */
-  #hasIndexRoom(): boolean {
-    const warehouse = this.#warehouse
-    if ((warehouse.indexBytesDue ?? 0) > 0) warehouse.writeIndex?.()
-    const { indexBytesDue = 0 } = warehouse
+  /**
+   * Writes the index of UUIDs if it is due. Returns false if events must wait until the disk has space for it. An error
+   * counts as an error of maintenance, because all events that are in the index are stored.
+   */
+  #writeIndex(): boolean {
+    this.#work = 'maintenance'
+    if ((this.#warehouse.writeIndex?.() ?? 0) > 0) this.#room.measureAnew()
+    this.#work = 'events'
+    const { indexBytesDue = 0 } = this.#warehouse
     if (indexBytesDue > 0) this.#room.wait(indexBytesDue)
     return indexBytesDue === 0
   }
@@ -387,9 +391,8 @@ export class LogProcessor {
     const { done } = this.#open ?? { done: 0 }
     const part = { done, dropped: done === 0 ? 0 : this.#place }
     this.#room.begin(this.#uncommitted.eventBytes)
-    const seen = this.#seen(this.#gathered)
-    const { indexBytes } = this.#store.commit(this.#gathered, seen, this.#origin, part)
-    this.#room.end(indexBytes)
+    this.#store.commit(this.#gathered, this.#seen(this.#gathered), this.#origin, part)
+    this.#room.end()
     this.#position = this.#gathered
     this.#origin = undefined
     if (this.#open !== null) this.#open.step = null

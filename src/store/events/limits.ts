@@ -94,8 +94,8 @@ export const SCAN_ROW_COLUMNS_KEPT_MAX = 1
 export const SCAN_ROWS_MAX = 20_000_000
 /**
  * The largest number of entries of the UUID index in memory. Beyond it, they are written to disk as a run. The table
- * has room for 65,536 more before it doubles its memory, because it is written only after a commit. While the disk is
- * short of space, the table may grow to four times this number.
+ * has room for 65,536 more before it doubles its memory, because it is written only between two commits. While the
+ * disk is short of space, the table may grow to four times this number.
  */
 export const UUID_TABLE_ENTRIES_MAX = 448 * 1024
 /** The largest number of chunks of outdated runs that one maintenance step removes. */

@@ -34,6 +34,7 @@ const { dataDir } = empty
 const writer = new ProcessingWriter({ dataDir, tableEntriesMax: 1 })
 writer.add(eventInput({ uuid: uuidOf(50), name: 'gone', distinctId: 'ann' }))
 writer.commit(writer.readPosition())
+writer.warehouse.writeIndex?.()
 while (writer.warehouse.maintain(1000));
 const raw = Buffer.from(`{"event":"broken","uuid":"${uuidText(40)}","x":"${'é'.repeat(5000)}"}`)
 const letter = { projectId: 1, step: 'process', reason: 'Error: odd', raw, origin: ORIGIN }

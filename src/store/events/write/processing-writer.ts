@@ -369,7 +369,7 @@ export class ProcessingWriter {
     if (isWanted) this.#outbox?.publish({ position, persons, definitions: [...changed] })
     this.#touched.clear()
     this.#current = 0
-    return { ...stats, indexBytes: this.warehouse.writeIndex?.() ?? 0 }
+    return stats
   }
 
   /**

@@ -1,18 +1,18 @@
 /**
  * Writes events as segments. It collects events in builders, encodes them as segments, updates the uuid index that
- * detects duplicates, and, while the store is idle, merges segments and erases events. Segments are
- * stored in the transaction of processing-writer.ts. The uuid index is written after it, in a transaction of its own.
+ * detects duplicates, and, while the store is idle, merges segments and erases events. Segments are stored in the
+ * transaction of processing-writer.ts. The uuid index is written between two commits, in a transaction of its own.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import type {
   Admission,
+  CommitStats,
   CopiedSegment,
   ErasedJob,
   ErasureJob,
   EventIdentity,
-  StoredRows,
   WarehouseWriter,
 } from '../../../ports/warehouse.ts'
 import type { PersonMode } from '../../../rules/capture/types.ts'
@@ -58,8 +58,12 @@ const VALUE_MEMORY_FACTOR = 3
  */
 const INDEX_ENTRY_BYTES = 20
 const INDEX_FIXED_BYTES = 256 * 1024
-/** After a transaction of the index found too little space, the estimated bytes for each entry grow by this factor. */
+/**
+ * After a transaction of the index found too little space, the estimated bytes for each entry grow by the factor
+ * `INDEX_BYTES_RISE`, to at most `INDEX_BYTES_TIMES` times the first estimate. After a success they are that again.
+ */
 const INDEX_BYTES_RISE = 1.5
+const INDEX_BYTES_TIMES = 4
 /**
  * While the disk is short of space, the table of the uuid index is not written when it is full. At this many times its
  * usual size, it is written even if it takes space that is reserved for accepted events. At `INDEX_TIMES_LAST` times its
@@ -266,7 +270,7 @@ export class SegmentWriter implements WarehouseWriter {
     this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
   }
 
-  store(): StoredRows {
+  store(): CommitStats {
     const stats = { rows: 0, segments: 0, bytes: 0 }
     for (const project of this.#touched) {
       for (const segment of project.takePending()) {
@@ -324,9 +328,11 @@ export class SegmentWriter implements WarehouseWriter {
       )
     } catch (cause) {
       if (isBeyondRepair(cause) || isShortage(cause) !== 'disk') throw cause
-      this.#indexEntryBytes *= INDEX_BYTES_RISE
+      const risen = this.#indexEntryBytes * INDEX_BYTES_RISE
+      this.#indexEntryBytes = Math.min(risen, INDEX_ENTRY_BYTES * INDEX_BYTES_TIMES)
       return 0
     }
+    this.#indexEntryBytes = INDEX_ENTRY_BYTES
     for (const { counters } of this.#unindexed) counters.indexedRows = counters.rows
     this.#unindexed.clear()
     return bytes
