@@ -8,6 +8,7 @@ import t from 'tap'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { loadOverrides } from '../../src/store/identity/flag-overrides.ts'
+import { WHOLE_PERSON_BYTES_MAX } from '../../src/store/identity/limits.ts'
 import { loadPersonCounters } from '../../src/store/identity/person-records.ts'
 import { unseal } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
@@ -20,6 +21,7 @@ import { type ModelPerson, PersonModel, sortedText } from '../fixtures/persons/p
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const PROJECT = 1
+const LARGE_UNITS = WHOLE_PERSON_BYTES_MAX + 10_000
 
 t.setTimeout(300_000)
 
@@ -117,7 +119,12 @@ t.test(
       for (let person = 0; person < 24; person++) {
         const size = dice.pick([1, 1, 2, 7, 8, 9, 20])
         const name = (index: number): string => `p${person}-${index}`
-        const set = { [`own${person}`]: person, shared: person, email: `p${person}@x.example` }
+        // Processing does not read all properties of a large person.
+        const long = dice.chance(0.4)
+          ? { [`text${dice.below(6)}`]: dice.pick(['x', 'é']).repeat(LARGE_UNITS) }
+          : {}
+        const email = `p${person}@x.example`
+        const set = { [`own${person}`]: person, shared: person, email, ...long }
         const first = sent('seen', name(0), { $set: set }, dice.between(-50, 50))
         const others = dice.list(size - 1, (index) => sent('seen', name(index + 1)))
         const links = dice.list(size - 1, (index) => merged(name(0), name(index + 1)))

@@ -1,6 +1,6 @@
 /**
- * Tests that processing changes groups in pages as if it had read all of their properties, and that it reads and writes
- * only the pages that it needs. Persons with pages are read as a whole, and are compared in the same way.
+ * Tests that processing changes groups and persons in pages as if it had read all of their properties, and that it reads
+ * and writes only the pages that it needs.
  *
  * @lane all
  */
@@ -143,20 +143,27 @@ t.test('random changes give the same properties as with all properties in memory
   t.ok(pagesSeen > 50, `up to ${pagesSeen} pages were stored`)
 })
 
-t.test('a change of a large group changes only the pages of its names', async (t) => {
+for (const kind of ['group', 'person'] as const) {
+  t.test(`a change of a large ${kind} changes only the pages of its names`, (t) =>
+    changesFewPages(t, kind),
+  )
+}
+
+async function changesFewPages(t: Test, kind: 'group' | 'person'): Promise<void> {
   const log = new PersonLog(t, t.testdir())
   const environment = reading(t, log)
-  const { group_pages } = environment.tables
+  const table = environment.tables[`${kind}_pages`]
   const others = Array.from({ length: 4000 }, (_, index) => [`n${index}`, `v${index}`] as const)
   const large = jsonOf([...others, ['text', 'x'.repeat(TEXT_BYTES)]])
   const change = (set: string): void => {
     const group = `{"$group_type":"company","$group_key":"g","$group_set":${set}}`
-    send(log, '$groupidentify', 'other', group)
+    if (kind === 'group') send(log, '$groupidentify', 'other', group)
+    else send(log, '$set', 'large', `{"$set":${set}}`)
     log.process()
     environment.refresh()
   }
   const pages = (): readonly string[] =>
-    [...group_pages.getRange({})].map(({ key, value }) => `${key.toString('hex')} ${value.length}`)
+    [...table.getRange({})].map(({ key, value }) => `${key.toString('hex')} ${value.length}`)
   change(large)
   const before = pages()
   const { parse } = JSON
@@ -178,7 +185,7 @@ t.test('a change of a large group changes only the pages of its names', async (t
   const changed = pages().filter((page) => !known.has(page))
   t.ok(changed.length <= 12, `${changed.length} of ${before.length} pages have changed`)
   t.ok(longest < 10_000, `the longest text that was parsed has ${longest} units`)
-})
+}
 
 t.test('pages that grow are divided', async (t) => {
   const log = new PersonLog(t, t.testdir())

@@ -50,7 +50,12 @@ export const PROPERTY_PAGE_BYTES = 1024
  * into pages of the usual size.
  */
 export const CHANGED_PAGE_UNITS_MAX = 4096
-/** The largest number of UTF-16 units of the properties of a large group that processing caches. */
+/**
+ * The largest number of bytes in the stored properties of a person that processing reads completely. If a person has
+ * more, processing reads and writes only the pages of the properties that an event needs.
+ */
+export const WHOLE_PERSON_BYTES_MAX = 48 * 1024
+/** The largest number of UTF-16 units of the properties of a large person or group that processing caches. */
 export const UNREAD_CACHE_UNITS_MAX = 4096
 /**
  * The largest number of ranges of 256 distinct IDs or persons, one kilobyte each, that are cached until the next

@@ -24,7 +24,7 @@
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
 import { applyDelta, applyDeltaToObject } from '../../rules/persons/property-deltas.ts'
-import { PropertyTable } from '../../rules/persons/property-table.ts'
+import { PropertyTable, type UnreadProperties } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
@@ -294,15 +294,21 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
  * Returns a person as it was last stored completely, without the changes since then, or null. Throws
  * `DamagedRecordError`.
  */
-export function loadWhole(
-  tables: WholeTables,
+function loadWhole(tables: WholeTables, projectId: number, number: number): PersonRecord | null {
+  const head = loadHead(tables.persons, projectId, number)
+  return head && withPages(tables, projectId, head)
+}
+
+/** Returns a person with the properties that `loadHead` left in pages. Throws `DamagedRecordError`. */
+export function withPages(
+  tables: Pick<EventTables, 'person_pages'>,
   projectId: number,
-  number: number,
-): PersonRecord | null {
-  const record = loadHead(tables.persons, projectId, number)
-  if (record === null || record.directory === null) return record
+  head: PersonRecord,
+): PersonRecord {
+  const { directory, number } = head
+  if (directory === null) return head
   const read = (page: number): Buffer => loadPage(tables, projectId, number, page)
-  return { ...record, json: joinPages(record.directory, read) }
+  return { ...head, json: joinPages(directory, read) }
 }
 
 /** Returns a page of a person's properties. It is valid until the next read. Throws `DamagedRecordError`. */
@@ -373,15 +379,27 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
   return properties
 }
 
-/** Returns the current properties and the version of a person. If the delta `further` is given, it is applied too. */
+/**
+ * Returns the current properties and the version of a person. If the delta `further` is given, it is applied too. If
+ * `unread` is given, it stands for the completely stored properties, so that they are not read. Throws
+ * `DamagedRecordError` if a page of `unread` that is needed is damaged.
+ */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
+  unread: UnreadProperties | null = null,
 ): { readonly properties: PropertyTable; readonly version: number } {
-  const properties = PropertyTable.from(parseProperties(json), jsonBytes)
+  const properties =
+    unread === null
+      ? PropertyTable.from(parseProperties(json), jsonBytes)
+      : PropertyTable.over(unread)
   // No change contains `__proto__`. A person with such a property is always stored completely.
   if (changesJson !== null) {
-    properties.addChanges(parseProperties(changesJson), Buffer.byteLength(changesJson))
+    const changes = parseProperties(changesJson)
+    // The pages that the next complete record changes are read now. Damage in them then concerns only the event of this
+    // person, and not the whole commit.
+    if (unread !== null) for (const name in changes) unread.has(name)
+    properties.addChanges(changes, Buffer.byteLength(changesJson))
   }
   let now = version
   const stored = deltas === '' ? [] : deltas.split('\n')

@@ -8,7 +8,7 @@ import { attempt, type DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { removeRange, store } from '../lmdb/records.ts'
-import { CHANGES_UNITS_MAX, DELTA_PERSON_BYTES_MAX } from './limits.ts'
+import { CHANGES_UNITS_MAX, DELTA_PERSON_BYTES_MAX, WHOLE_PERSON_BYTES_MAX } from './limits.ts'
 import { LinkedIds, removeRows, type StoredRows } from './linked-ids.ts'
 import { PersonChanges } from './person-changes.ts'
 import { EmailChunkWrites } from './person-email-chunks.ts'
@@ -25,7 +25,8 @@ import {
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
-import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
+import { encodePage, isPaged, pagedJsonBytes, pagesOf } from './properties/property-pages.ts'
+import { UnreadPages } from './properties/unread-pages.ts'
 
 /**
  * If the changes of a person have more than `CHANGES_BYTES_MIN` bytes, and more than this fraction of the bytes of the
@@ -149,6 +150,20 @@ export class PersonWrites {
     this.#moved.push([pairKey(this.#projectId, id), bytes])
   }
 
+  /**
+   * Returns the properties of a large person so that only the pages that an event needs are read. Returns null for a
+   * smaller person, which is faster to read completely.
+   */
+  unreadOf({ number, directory, jsonBytes }: PersonRecord): UnreadPages | null {
+    if (directory === null || jsonBytes <= WHOLE_PERSON_BYTES_MAX) return null
+    return this.#pages(number, directory)
+  }
+
+  #pages(number: number, directory: Buffer): UnreadPages {
+    const keyOf = (page: number): Buffer => tripleKey(this.#projectId, number, page)
+    return new UnreadPages({ table: this.#tables.person_pages, keyOf }, directory)
+  }
+
   /** Stores a changed person. */
   store(entry: PersonEntry): void {
     const projectId = this.#projectId
@@ -224,6 +239,11 @@ export class PersonWrites {
     void this.#tables.persons.put(key, value)
     properties.forgetChanges()
     properties.setJsonBytes(jsonBytes)
+    // The pages that the table refers to were replaced. A large person also leaves the memory here.
+    const isLarge = properties.unread !== null || jsonBytes > WHOLE_PERSON_BYTES_MAX
+    if (kept === null && isLarge && typeof recorded.json !== 'string') {
+      properties.layOver(this.#pages(number, recorded.json))
+    }
     entry.storedBytes = jsonBytes
     entry.storedProperties = properties
     this.changes.remove(number, isSmall(entry))
@@ -232,8 +252,13 @@ export class PersonWrites {
   }
 
   /** Returns the properties in the form for the record of a person. Large properties are stored as pages. */
-  #recordProperties({ state, storedBytes }: PersonEntry): RecordedProperties {
+  #recordProperties({ state, storedBytes, storedProperties }: PersonEntry): RecordedProperties {
     const { number, properties } = state
+    const { unread } = properties
+    if (unread instanceof UnreadPages && storedProperties === properties) {
+      const directory = unread.store(properties.differences())
+      if (directory !== null) return pagedProperties(directory)
+    }
     const json = properties.toJson()
     const jsonBytes = Buffer.byteLength(json)
     if (!isPaged(jsonBytes)) {
@@ -246,7 +271,7 @@ export class PersonWrites {
       store(this.#tables.person_pages, key, encodePage(bytes))
     }
     if (isPaged(storedBytes)) this.#removePages(number, pages.length)
-    return { json: directory, bytes: directory.length, jsonBytes, isPaged: true }
+    return pagedProperties(directory)
   }
 
   /** Removes the pages of a person's properties from page `first` on. */
@@ -297,6 +322,11 @@ export class PersonWrites {
   settle(): void {
     this.#slab.clear()
   }
+}
+
+function pagedProperties(directory: Buffer): RecordedProperties {
+  const jsonBytes = pagedJsonBytes(directory)
+  return { json: directory, bytes: directory.length, jsonBytes, isPaged: true }
 }
 
 /** Returns whether events may be appended to a person as deltas without checking the size of the person. */

@@ -41,13 +41,14 @@ import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   type GroupTypeFacts,
+  loadHead,
   loadNumber,
   loadPersonCounters,
   loadUuid,
-  loadWhole,
   NO_GROUP_TYPE_FACTS,
   type PersonCounters,
   withChanges,
+  withPages,
 } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
 import {
@@ -232,6 +233,8 @@ export class ProjectPersons implements PersonRepository {
     const isTargetLarger = target.ids.count >= source.ids.count
     const [larger, smaller] = isTargetLarger ? [target, source] : [source, target]
     const { number } = larger.state
+    // The pages under the number of this person are removed before the merged person is stored.
+    smaller.state.properties.readAll()
     const moved = this.#idsOf(smaller)
     this.overrides.merge(into.number, from.number, number)
     for (const id of moved) this.owners.setOwner(id, number)
@@ -686,13 +689,15 @@ export class ProjectPersons implements PersonRepository {
   }
 
   #load(number: number, isKept = true): PersonEntry | null {
-    const whole = loadWhole(this.#tables, this.projectId, number)
-    if (whole === null) return null
+    const head = loadHead(this.#tables.persons, this.projectId, number)
+    if (head === null) return null
+    const unread = this.#writes.unreadOf(head)
+    const whole = unread === null ? withPages(this.#tables, this.projectId, head) : head
     const { changes } = this.#writes
     const changed = changes.load(number)
     const record = changed === null ? whole : withChanges(whole, changed)
     const delta = changes.takeDelta(number)
-    const entry = storedEntry(whole, foldRecord(record, delta))
+    const entry = storedEntry(whole, foldRecord(record, delta, unread))
     if (isKept) this.#cache(number, entry)
     if (delta !== null) this.update(entry.state)
     return entry

@@ -1,7 +1,7 @@
 /**
- * The paged properties of one group in the processing thread. The pages are not all read when an event changes a few
- * properties: an event reads the pages of the names that it mentions, and a commit writes the pages of the names that
- * changed. The cost of a small change therefore does not depend on the size of the other properties.
+ * The paged properties of one group or large person in the processing thread. The pages are not all read when an event
+ * changes a few properties: an event reads the pages of the names that it mentions, and a commit writes the pages of the
+ * names that changed. The cost of a small change therefore does not depend on the size of the other properties.
  */
 import { isSameJson, type JsonObject } from '../../../base/json.ts'
 import type { PropertyTable, UnreadProperties } from '../../../rules/persons/property-table.ts'
