@@ -6,7 +6,7 @@
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { flush } from '../base/durable-file.ts'
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -24,6 +24,8 @@ import { eventStream, NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 const PROCESS_MS = 200
+/** The pause before the next attempt if nothing could be processed, in milliseconds. */
+const WAIT_MS = 1000
 const LOOK_MS = 100
 
 /**
@@ -140,7 +142,7 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
           'A single machine can only become a cluster while a majority of the brokers answers. Check the brokers.',
         )
       }
-      await new Promise((settle) => setTimeout(settle, LOOK_MS))
+      await sleep(LOOK_MS)
     }
   } finally {
     await brokers.close()
@@ -154,10 +156,16 @@ async function processAll({ settings, logger }: BoxOptions): Promise<void> {
     logger.error({ err }, 'A stored record is damaged. Restore the store from a backup.')
   const processor = openProcessor(threads, onDamage, { enrichment: openEnrichment(threads) })
   try {
+    let before = -1
     for (;;) {
-      const { processed, last } = processor.run(PROCESS_MS)
+      const { processed, last, eventCount } = processor.run(PROCESS_MS)
       if (processed >= last) return
-      await setImmediate()
+      if (eventCount > 0 || processed > before) await setImmediate()
+      else {
+        logger.warn('Events wait to be processed. The disk may have too little free space.')
+        await sleep(WAIT_MS)
+      }
+      before = processed
     }
   } finally {
     await processor.close()

@@ -151,8 +151,9 @@ export interface WarehouseWriter {
    */
   settle(jobs: readonly ErasureJob[]): void
   /**
-   * Writes the index of UUIDs to the disk, if enough of it is only in memory, and if the disk has enough space. Returns
-   * the estimated number of written bytes. Must be called after `settle`, and not while events are gathered.
+   * Maintains the index of UUIDs as far as processing needs it: writes it to the disk, if enough of it is only in memory
+   * and the disk has enough space. Returns the estimated number of written bytes. Must be called after `settle`, and not
+   * while events are gathered.
    */
   writeIndex?(): number
   /**

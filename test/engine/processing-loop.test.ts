@@ -27,6 +27,7 @@ const LOOKS_MS = 400
 /** A log with its processor, the loop between them, and a front end that is as busy as `isBusy` says. */
 class World {
   isBusy = false
+  isExhausted = false
   /** The time of the loop. Its timers use the time of the machine. */
   nowMs = 0
   readonly results: ProcessResult[] = []
@@ -55,7 +56,12 @@ class World {
       // The only method of the pool that the loop calls.
       pool: { run: run as never },
       clock: { now: () => Date.now(), monotonic: () => this.nowMs },
-      disk: { isExhausted: false, isBelowFloor: () => false },
+      disk: {
+        get isExhausted() {
+          return world.isExhausted
+        },
+        isBelowFloor: () => false,
+      },
       front: {
         get isBusy() {
           return world.isBusy
@@ -136,6 +142,17 @@ t.test('an event can be read soon if the main thread is quiet', async (t) => {
   const world = await started(t)
   await world.send(1)
   t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
+})
+
+t.test('while the disk has no space, processing runs only now and then', async (t) => {
+  const world = await started(t)
+  const runs = world.results.length
+  world.isExhausted = true
+  await world.send(1)
+  await looks()
+  t.equal(world.results.length, runs)
+  world.nowMs += 5000
+  t.ok(await world.until(1), 'a run may erase events, and looks whether there is space')
 })
 
 t.test('while the main thread is busy, the events of a second are one commit', async (t) => {

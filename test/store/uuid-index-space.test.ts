@@ -27,10 +27,12 @@ class ShortStore {
   readonly diskRoom = new DiskRoom()
   readonly #other: number
   readonly #dataDir: string
+  readonly #tableEntriesMax: number
   #writer: ProcessingWriter
   #events = 0
 
-  constructor(disk: string) {
+  constructor(disk: string, tableEntriesMax = TABLE_ENTRIES_MAX) {
+    this.#tableEntriesMax = tableEntriesMax
     this.#dataDir = join(disk, 'data')
     this.#other = openSync(join(disk, 'other'), 'w')
     this.#writer = this.#open()
@@ -40,7 +42,7 @@ class ShortStore {
     const { diskRoom } = this
     return new ProcessingWriter({
       dataDir: this.#dataDir,
-      tableEntriesMax: TABLE_ENTRIES_MAX,
+      tableEntriesMax: this.#tableEntriesMax,
       diskRoom,
     })
   }
@@ -148,6 +150,20 @@ t.test('events wait when the index has no space and its memory is full', (t) =>
     t.equal(store.storedTwice(), 0, 'duplicates are found on the disk')
     await store.reopen()
     t.equal(store.storedTwice(), 0, 'duplicates are found after a restart')
+    await store.close()
+  }),
+)
+
+t.test('events can be processed although many runs of the index cannot be merged', (t) =>
+  onSmallDisk(t, DISK_MIB, async (disk) => {
+    const store = new ShortStore(disk, EVENTS_OF_COMMIT)
+    // With one more run, the index would merge some of them before the next events.
+    store.addUntil(() => store.events >= EVENTS_OF_COMMIT * 25, null)
+    for (const freeBytes of [0, SHORT_BYTES, 20 * KIB * KIB]) {
+      store.setFree(freeBytes)
+      t.equal(store.warehouse.writeIndex?.(), 0)
+      t.equal(store.storedTwice(), 0)
+    }
     await store.close()
   }),
 )

@@ -56,6 +56,11 @@ const RETRY_MS_FIRST = 10
 /** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
+ * While the disk has no space, processing nevertheless runs this often, in milliseconds. No event is processed, but
+ * events are erased, which frees pages for the events that wait.
+ */
+const EXHAUSTED_RUN_MS = 5000
+/**
  * While the main thread is busy, a commit may leave up to this number of events (half a segment) in the log. It can
  * thus end where a segment is full. A small segment would have to be merged later.
  */
@@ -188,6 +193,8 @@ export class ProcessingLoop {
    * Undefined if it does not wait.
    */
   #yieldingSinceMs: number | undefined
+  /** The time at which processing began to run last, in monotonic milliseconds. */
+  #ranAtMs = 0
   /** True while the disk has no space for processing. The log keeps the unprocessed blocks. */
   #isPaused = false
   #isStopped = false
@@ -410,13 +417,15 @@ export class ProcessingLoop {
   }
 
   async #run(isQuiet = false): Promise<void> {
-    const { disk } = this.#options
+    const { disk, clock } = this.#options
     clearTimeout(this.#foldTimer)
     this.#isPaused = disk.isExhausted
-    if (this.#isPaused) {
+    const nowMs = clock.monotonic()
+    if (this.#isPaused && nowMs - this.#ranAtMs < EXHAUSTED_RUN_MS) {
       this.#pause()
       return
     }
+    this.#ranAtMs = nowMs
     const task = {
       budgetMs: TASK_BUDGET_MS,
       isDiskShort: disk.isBelowFloor(NOTHING_ACCEPTED),

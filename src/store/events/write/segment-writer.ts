@@ -43,9 +43,11 @@ import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
 import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** If the uuid index has more runs than this, a commit merges some of them at once, even if the store is busy. */
+/** If the uuid index has more runs than this, some of them are merged even if the store is busy. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
+/** The space that must be free for that. In this time, fewer bytes are written. */
+const URGENT_BYTES = 8 * 1024 * 1024
 /**
  * What a row is estimated to take in memory before it is encoded: `ROW_MEMORY_BYTES`, and `VALUE_MEMORY_FACTOR` times
  * the bytes of its JSON.
@@ -306,14 +308,16 @@ export class SegmentWriter implements WarehouseWriter {
     this.#builderBytes = 0
     this.#encodedBytes = 0
     this.#current = null
-    if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
   }
 
   /**
    * Writes the table of the uuid index if it is full. It has a transaction of its own, because it may be many times as
-   * large as the commit of the events. If the disk has too little space for it, the table grows in memory instead.
+   * large as the commit of the events. If the disk has too little space for it, the table grows in memory instead. If
+   * the index has very many runs, some of them are merged first, because each run makes looking for duplicates slower.
    */
   writeIndex(): number {
+    const isUrgent = this.#index.runCount > RUNS_URGENT
+    if (isUrgent && this.#environment.hasSpare(URGENT_BYTES)) this.#maintainIndex(URGENT_BUDGET_MS)
     const bytes = this.#indexBytes
     if (!this.#index.isFull || !this.#mayWriteIndex(bytes)) return 0
     const { projects } = this.#environment.tables
